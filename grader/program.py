@@ -1,0 +1,238 @@
+"""What a submission asked of CUDA, as plain data: PTX text and an ordered list of operations.
+
+A `Program` comes out of a process that the student owns, so everything in it is hostile until `Program.from_parts` has
+checked it: types, ranges, sizes, and that every reference points at something that exists. What passes can be replayed
+with other inputs on any device; it cannot name an address, a file or a function of the host.
+
+A program on the wire or on disk is one JSON header and a list of raw byte strings ("blobs"); see `save` for the file.
+"""
+
+import hashlib
+import json
+import os
+import re
+import struct
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
+from typing import Any, ClassVar
+
+VERSION = 1
+MAGIC = b"CAMPPROG"
+MAX_HEADER = 32 << 20
+MAX_MODULES, MAX_MODULE_BYTES = 64, 4 << 20
+MAX_BUFFERS, MAX_BUFFER_BYTES = 4096, 16 << 30
+MAX_OPS = 200_000
+MAX_ARGS = 4096
+MAX_BLOB_BYTES = 256 << 20
+
+ROLES = ("input", "output", "inout", "temp")
+KINDS = ("device", "managed", "host", "pageable")
+DTYPES = ("", "|b1", "|i1", "|u1", "<i2", "<u2", "<f2", "<i4", "<u4", "<f4", "<i8", "<u8", "<f8", "<c8", "<c16")
+
+_NAME = re.compile(r"[A-Za-z_$%][\w$%]{0,1023}\Z")
+_ARRAY_NAME = re.compile(r"\w{0,64}\Z")
+
+
+class ProgramError(ValueError):
+    """A recording that is not a well-formed program; the text says which part and why."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Memory that the program uses. Inputs and outputs carry the name of the array that the exercise gave."""
+
+    nbytes: int  # size; at least 1
+    kind: str  # one of KINDS: where it lives
+    role: str  # one of ROLES
+    name: str = ""  # the exercise's name for it; empty for temporary memory
+    dtype: str = ""  # NumPy's spelling ("<f4"); empty for temporary memory
+    shape: tuple[int, ...] = ()  # elements in each dimension
+    initial: int | None = None  # blob with the bytes it held before the timed part; None: not written
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """The eight bytes at `offset` of a launch's arguments are the address of `buffer` plus `addend`."""
+
+    offset: int  # bytes from the start of the parameter block
+    buffer: int  # index into Program.buffers
+    addend: int  # bytes into the buffer; the buffer's size is allowed (one past the end)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A position in a buffer."""
+
+    buffer: int  # index into Program.buffers
+    offset: int  # bytes
+
+
+@dataclass(frozen=True)
+class Launch:
+    op: ClassVar[str] = "launch"
+    module: int  # index into Program.modules
+    kernel: str  # entry name in that module
+    grid: tuple[int, int, int]  # blocks
+    block: tuple[int, int, int]  # threads
+    shared: int  # dynamic shared memory, bytes
+    args: bytes  # the parameter block, addresses zeroed
+    relocations: tuple[Relocation, ...] = ()
+    stream: int = 0  # small number; 0 is the legacy default stream
+    cooperative: bool = False  # launched with grid-wide synchronisation
+
+
+@dataclass(frozen=True)
+class Copy:
+    op: ClassVar[str] = "copy"
+    to: Place
+    source: Place | None  # None: the bytes of `blob`
+    nbytes: int
+    blob: int | None = None  # bytes that the host computed itself
+    stream: int = 0
+    blocking: bool = False  # the host waited for it
+
+
+@dataclass(frozen=True)
+class Fill:
+    op: ClassVar[str] = "fill"
+    to: Place
+    width: int  # bytes of one value: 1, 2 or 4
+    value: int
+    count: int  # values
+    stream: int = 0
+
+
+@dataclass(frozen=True)
+class Record:
+    op: ClassVar[str] = "record"
+    event: int  # small number
+    stream: int = 0
+
+
+@dataclass(frozen=True)
+class Wait:
+    op: ClassVar[str] = "wait"
+    stream: int
+    event: int
+
+
+@dataclass(frozen=True)
+class Sync:
+    op: ClassVar[str] = "sync"
+    what: str  # "stream", "event" or "context"
+    id: int = 0  # stream or event number
+
+
+Op = Launch | Copy | Fill | Record | Wait | Sync
+
+
+@dataclass(frozen=True)
+class Program:
+    """A checked recording. Build one with `Program.make` or `from_parts`; both check everything."""
+
+    buffers: tuple[Buffer, ...]
+    modules: tuple[bytes, ...]  # PTX text
+    ops: tuple[Op, ...]  # the timed part, in submission order
+    blobs: tuple[bytes, ...] = ()  # contents for Buffer.initial and Copy.blob
+    streams: tuple[str, ...] = ("legacy",)  # kind of stream i: "legacy", "per-thread", "blocking", "non-blocking"
+
+    @classmethod
+    def make(cls, buffers: Iterable[Buffer], modules: Iterable[bytes], ops: Iterable[Op], **rest: Any) -> "Program":
+        """A checked program from its parts. ProgramError when they do not fit together."""
+        program = cls(tuple(buffers), tuple(modules), tuple(ops), **rest)
+        header, blobs = program.to_parts()
+        return cls.from_parts(header, blobs)
+
+    def named(self, *roles: str) -> dict[str, int]:
+        """Array name -> buffer index, for the given roles."""
+        return {b.name: i for i, b in enumerate(self.buffers) if b.role in roles}
+
+    def launches(self) -> list[Launch]:
+        """The launches, in submission order."""
+        return [op for op in self.ops if isinstance(op, Launch)]
+
+    def to_parts(self) -> tuple[dict, list[bytes]]:
+        """(header fit for JSON, blobs): PTX modules first, then contents."""
+        header = {
+            "version": VERSION,
+            "modules": len(self.modules),
+            "buffers": [asdict(b) for b in self.buffers],
+            "streams": list(self.streams),
+            "ops": [_plain(op) for op in self.ops],
+        }
+        return header, [*self.modules, *self.blobs]
+
+    @classmethod
+    def from_parts(cls, header: object, blobs: Iterable[bytes]) -> "Program":
+        """Check hostile parts and build the program. ProgramError names the first part that does not hold."""
+        from grader.program_check import build
+
+        return build(header, list(blobs))
+
+    def digest(self) -> str:
+        """SHA-256 over everything, as hex: equal programs have equal digests."""
+        header, blobs = self.to_parts()
+        h = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+        for blob in blobs:
+            h.update(struct.pack("<Q", len(blob)) + blob)
+        return h.hexdigest()
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write MAGIC, the header's length, the JSON header (with the blobs' sizes), the blobs."""
+        header, blobs = self.to_parts()
+        text = json.dumps(header | {"sizes": [len(b) for b in blobs]}).encode()
+        with open(path, "wb") as f:
+            f.write(MAGIC + struct.pack("<I", len(text)) + text)
+            f.writelines(blobs)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "Program":
+        """Read what `save` wrote. ProgramError on anything else."""
+        with open(path, "rb") as f:
+            start = f.read(12)
+            if start[:8] != MAGIC or len(start) != 12:
+                raise ProgramError("not a program file")
+            (length,) = struct.unpack("<I", start[8:])
+            if length > MAX_HEADER:
+                raise ProgramError(f"header of {length} bytes; at most {MAX_HEADER}")
+            header = parse_json(f.read(length))
+            body = f.read(MAX_BLOB_BYTES + 1)
+        sizes = header.pop("sizes", None)
+        if not isinstance(sizes, list) or not all(type(s) is int and s >= 0 for s in sizes) or sum(sizes) != len(body):
+            raise ProgramError("the sizes in the header do not add up to the file")
+        ends = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+        return cls.from_parts(header, [body[a:b] for a, b in pairwise(ends)])
+
+
+def parse_json(raw: bytes) -> dict:
+    """A JSON object from hostile bytes; ProgramError for anything else, NaN and runaway nesting included."""
+
+    def refuse(word: str) -> None:
+        raise ProgramError(f"{word} in the header")
+
+    try:
+        value = json.loads(raw, parse_constant=refuse)
+    except (ValueError, RecursionError) as e:
+        raise ProgramError(f"the header is not JSON: {type(e).__name__}") from None
+    if not isinstance(value, dict):
+        raise ProgramError("the header is not a JSON object")
+    return value
+
+
+def _plain(op: Op) -> dict:
+    return {"op": op.op} | {f.name: _value(getattr(op, f.name)) for f in fields(op)}
+
+
+def _value(v: Any) -> Any:
+    match v:
+        case bytes():
+            return v.hex()
+        case Relocation():
+            return [v.offset, v.buffer, v.addend]
+        case Place():
+            return [v.buffer, v.offset]
+        case tuple():
+            return [_value(x) for x in v]
+        case _:
+            return v
