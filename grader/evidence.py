@@ -1,0 +1,144 @@
+"""What was seen of a submission: the data that rules read. NumPy and the standard library only."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from grader.problems.model import Case, Problem
+    from grader.program import Program
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One cause that a sanitizer found."""
+
+    tool: str  # "memcheck", "racecheck", "initcheck" or "synccheck"
+    message: str  # both parties, with numbers
+    line: int | None = None  # in the student's text
+    file: str = ""  # "submission.py", "cell 3"
+
+    @property
+    def where(self) -> str:
+        """ "line 9" or "cell 3, line 9" or ""."""
+        return place(self.file, self.line)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a run ended early."""
+
+    kind: str  # illegal_address, misaligned, assert, trap, deadlock, timeout, memory, launch, infrastructure
+    message: str
+    line: int | None = None
+    file: str = ""
+
+    @property
+    def where(self) -> str:
+        """ "line 9" or "cell 3, line 9" or ""."""
+        return place(self.file, self.line)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One replay of a program. The same from every device."""
+
+    device: str  # name of the GPU, real or modelled
+    kind: str  # "measured" or "modelled": how `seconds` was got
+    outputs: Arrays = field(default_factory=dict)  # by name; empty after a fault
+    seconds: float | None = None  # the timed part, between two events
+    counters: dict[str, float] = field(default_factory=dict)  # empty where the device cannot count
+    findings: tuple[Finding, ...] = ()
+    fault: Fault | None = None
+    overrun: tuple[str, ...] = ()  # outputs whose guard bands were written
+    changed: tuple[str, ...] = ()  # read-only inputs that were written
+    poison: int = 0xCB  # byte that filled the outputs before the run
+    sanitized: bool = False  # the sanitizers watched
+
+
+@dataclass(frozen=True)
+class CaseRun:
+    """A correctness case: the same inputs, run with different poison."""
+
+    case: "Case"
+    inputs: Arrays
+    expected: Arrays  # float64
+    results: tuple[RunResult, ...]  # one a poison
+
+
+@dataclass(frozen=True)
+class BuildError:
+    """Why there is no program."""
+
+    code: str  # CE, RTE, TLE, MLE, OLE, SV or IE
+    message: str  # one sentence, with the student's line where known
+    detail: str = ""  # traceback or compiler text, cut to a few kB
+
+
+@dataclass(frozen=True)
+class Built:
+    """What came back from the process that ran the student's Python."""
+
+    programs: dict[str, "Program"] = field(default_factory=dict)  # by case name
+    error: BuildError | None = None
+    failed_cells: tuple[str, ...] = ()  # "cell 4: NameError: name 'plt' is not defined"
+    output: str = ""  # what it printed, cut
+
+
+@dataclass(frozen=True)
+class Side:
+    """Times of one party: the submission, the baseline or the reference."""
+
+    seconds: float  # median over all timed runs
+    counters: dict[str, float]  # of one timed run
+    runs: int  # how many were timed
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The timed part of a verdict."""
+
+    device: str
+    kind: str  # "measured" or "modelled"
+    case: "Case"
+    sides: dict[str, Side]  # "submission", "baseline", "reference"
+    speedup: float  # median over rounds of time(baseline) / time(submission)
+    interval: tuple[float, float]  # 95 % bootstrap interval of it
+    to_reference: float  # median over rounds of time(submission) / time(reference)
+    rounds: int
+    ambiguous: bool = False  # the interval still holds a mark boundary
+    wrong: str = ""  # what was wrong with the output of a timed run
+    fault: Fault | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that rules may look at."""
+
+    problem: "Problem"
+    built: Built
+    runs: tuple[CaseRun, ...] = ()
+    timing: Timing | None = None
+
+    @property
+    def results(self) -> list[RunResult]:
+        """All correctness replays."""
+        return [r for run in self.runs for r in run.results]
+
+    def findings(self, tool: str) -> list[tuple["Case", Finding]]:
+        """What one sanitizer found, with the first case that shows it; each cause once."""
+        seen: dict[tuple, tuple] = {}
+        for run in self.runs:
+            for f in (f for r in run.results for f in r.findings if f.tool == tool):
+                seen.setdefault((f.file, f.line), (run.case, f))
+        return list(seen.values())
+
+
+def place(file: str, line: int | None) -> str:
+    """How a position in the student's text is written in a sentence."""
+    if line is None:
+        return ""
+    return f"{file}, line {line}" if file.startswith("cell") else f"line {line}"

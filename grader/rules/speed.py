@@ -1,0 +1,106 @@
+"""Rules on time, and on the counters that explain it."""
+
+from grader.evidence import Evidence, Timing
+from grader.rules.check import Check, failed, passed, unknown
+
+FULL_MARKS_AT = 1.2  # times the reference's time
+STEPS = 4
+
+
+def fast_enough(e: Evidence, hint: str = "") -> Check:
+    """It is faster than the baseline."""
+    t = e.timing
+    if t is None:
+        return unknown("no time was taken")
+    ratio = t.interval[1] if t.ambiguous else t.speedup
+    said = f"{t.speedup:.2f} x the baseline's speed, {t.kind} ({times(t)}; {t.case.name})"
+    if t.interval[0] != t.interval[1]:
+        said += f", 95 % interval {t.interval[0]:.2f} to {t.interval[1]:.2f}"
+    if ratio < e.problem.speed.bar:
+        return failed(f"{said}; {e.problem.speed.bar:g} x is asked", hint)
+    return passed(said, share=marks(ratio, t.speedup * t.to_reference / FULL_MARKS_AT))
+
+
+def marks(ratio: float, full: float) -> float:
+    """Share of the points for a speed-up: 0 at the baseline, 1 at `full`, in STEPS equal steps, rounded down.
+
+    `full` is the speed-up of FULL_MARKS_AT times the reference's time.
+    """
+    if ratio >= full or full <= 1.0:
+        return 1.0
+    return int(STEPS * max(0.0, (ratio - 1.0) / (full - 1.0)) + 1e-9) / STEPS
+
+
+def boundaries(reference_speedup: float, bar: float) -> list[float]:
+    """The speed-ups at which the marks change: the timing goes on until its interval holds none of them."""
+    full = reference_speedup / FULL_MARKS_AT
+    return sorted({bar, *(1.0 + (full - 1.0) * k / STEPS for k in range(1, STEPS + 1))} if full > 1.0 else {bar})
+
+
+def times(t: Timing) -> str:
+    """ "you 12.1 us, baseline 80.3 us, reference 11.9 us"."""
+    names = {"submission": "you", "baseline": "baseline", "reference": "reference"}
+    return ", ".join(f"{label} {duration(t.sides[side].seconds)}" for side, label in names.items() if side in t.sides)
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it: "12.1 us"."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def coalesced(e: Evidence, sectors: float = 4.5) -> Check:
+    """Global memory is read and written in whole sectors."""
+    c = _counters(e)
+    found = {}
+    for what in ("load", "store"):
+        requests = c.get(f"global_{what}_requests")
+        if requests:
+            found[what] = c[f"global_{what}_sectors"] / requests
+    if not found:
+        return unknown("this device does not count sectors")
+    said = ", ".join(f"{v:.1f} sectors per {k} request" for k, v in found.items())
+    if max(found.values()) <= sectors:
+        return passed(f"{said}; 4 is the least for 32 float32")
+    return failed(
+        f"{said}; at most {sectors:g} is asked",
+        "Neighbouring threads (threadIdx.x and x + 1) should touch neighbouring addresses.",
+    )
+
+
+def no_bank_conflicts(e: Evidence, ways: float = 1.1) -> Check:
+    """Shared memory is used without bank conflicts."""
+    c = _counters(e)
+    requests = c.get("shared_requests")
+    if requests is None:
+        return unknown("this device does not count bank conflicts")
+    if not requests:
+        return failed("shared memory is not used", "Stage a tile in cuda.shared.array and read it back turned round.")
+    got = c["shared_wavefronts"] / requests
+    if got <= ways:
+        return passed(f"{got:.2f} ways per shared-memory request")
+    return failed(
+        f"{got:.1f} ways per shared-memory request; at most {ways:g} is asked",
+        "A column of a 32-wide tile lies in one bank: what if each row were one element longer?",
+    )
+
+
+def few_bytes(e: Evidence, times_reference: float = 1.3) -> Check:
+    """Global memory is not read more often than needed."""
+    c, t = _counters(e), e.timing
+    ours = c.get("global_load_sectors")
+    best = t.sides["reference"].counters.get("global_load_sectors") if t and "reference" in t.sides else None
+    if ours is None or not best:
+        return unknown("this device does not count sectors")
+    said = f"{ours * 32 / 1e6:.2f} MB read; the reference reads {best * 32 / 1e6:.2f} MB"
+    if ours <= times_reference * best:
+        return passed(said)
+    return failed(said, "Keep a tile of each input in shared memory: every element loaded once is used by a whole row.")
+
+
+def _counters(e: Evidence) -> dict[str, float]:
+    if e.timing is None or "submission" not in e.timing.sides:
+        return {}
+    return e.timing.sides["submission"].counters
