@@ -23,6 +23,7 @@ _LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0
 _OFFSET_NUMBER, _OFFSET_ARCH, _OFFSET_ARGUMENTS = 0, 4, 16
 _X32_BIT = 0x40000000
 _MODE_FILTER = 2
+_GET_ACTION_AVAILABLE = 2
 
 _ALLOWED = """
     read write readv writev pread64 pwrite64 open openat close close_range stat fstat lstat newfstatat statx lseek
@@ -106,6 +107,15 @@ class Filter:
         kernel.prctl(kernel.PR_SET_SECCOMP, _MODE_FILTER, ctypes.addressof(program))
 
 
+def available() -> bool:
+    """Tell whether this kernel takes filters that kill a process, and this machine has a table here."""
+    try:
+        kernel.syscall("seccomp", _GET_ACTION_AVAILABLE, 0, struct.pack("=I", KILL))
+    except OSError:
+        return False
+    return platform.machine() in AUDIT_ARCH
+
+
 def child_filter(pid: int, threads: bool = False) -> Filter:
     """Build the filter for a child with this process id. Raises OSError on a machine without a table."""
     rules = Filter(EPERM)
@@ -118,9 +128,6 @@ def child_filter(pid: int, threads: bool = False) -> Filter:
     for name in ("kill", "tgkill"):
         rules.if_argument_in(name, 0, [pid], ALLOW, KILL)
     rules.if_argument_in("prlimit64", 0, [0, pid], ALLOW, KILL)
-    for name in ("sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"):
-        # Libraries set their own threads' affinity, and can do without; nobody sets another process's.
-        rules.if_argument_in(name, 0, [0, pid], EPERM, KILL)
     rules.if_argument_in("prctl", 0, _THREAD_NAMES, ALLOW, EPERM)
     rules.if_argument_in("fcntl", 1, _SIGNAL_OWNERS, EPERM, ALLOW)
     rules.if_argument_in("ioctl", 1, _TERMINAL_QUERIES, ALLOW, EPERM)
