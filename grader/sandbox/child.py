@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import gc
 import importlib
+import io
 import os
 import signal
 import sys
@@ -73,10 +74,15 @@ def _fresh_interpreter() -> None:
     sys.argv = [""]
     sys.dont_write_bytecode = True
     # Anew, because the zygote's have other files behind them; by the line, so that a crash swallows little.
-    sys.stdin = sys.__stdin__ = open(0, closefd=False)
-    sys.stdout = sys.__stdout__ = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
-    sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.FileIO(0, "r", closefd=False), encoding="utf-8")
+    sys.stdout = sys.__stdout__ = _text_output(1)
+    sys.stderr = sys.__stderr__ = _text_output(2)
     gc.enable()
+
+
+def _text_output(fd: int) -> io.TextIOWrapper:
+    raw = io.FileIO(fd, "w", closefd=False)
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 
 def _receive() -> tuple[dict, list[bytes]]:

@@ -1,6 +1,5 @@
 """The trusted side: starts a zygote, gives it jobs one at a time, replaces it when it is lost."""
 
-import contextlib
 import json
 import os
 import socket
@@ -20,15 +19,13 @@ from .zygote import MAX_MESSAGE
 __all__ = ["SandboxError", "Zygote"]
 
 _WARM_S = 120.0
-_BOOT = (
-    "import sys; sys.path.append(sys.argv[1]); from grader.sandbox.zygote import main; main(int(sys.argv[2])); "
-    "import os; os._exit(0)"
-)
+_LEAVE_S = 3.0
+_BOOT = "import sys; sys.path.append(sys.argv[1]); from grader.sandbox.zygote import main; main(int(sys.argv[2]))"
 # One thread everywhere: a process with more cannot be forked safely.
 _ENVIRONMENT = {
     "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
     "LANG": "C.UTF-8",
-    "HOME": "/nonexistent",
+    "HOME": "/dev/null",  # root could create a directory of any other name
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -95,8 +92,8 @@ class Zygote:
 
         job: "package.module:function", called as function(request, blobs) -> (dict, list of bytes).
         Blocks for at most about limits.wall_s, after waiting for jobs of other threads.
-        Raises TypeError or ValueError for a request that JSON cannot carry, SandboxError when the sandbox failed; the next
-        call then starts a new zygote.
+        Raises TypeError or ValueError for a request that JSON cannot carry, SandboxError when the sandbox failed; the
+        next call then starts a new zygote.
         """
         packed = wire.pack(request or {}, blobs)
         with self._lock:
@@ -172,7 +169,9 @@ class Zygote:
             self._control.close()
             self._control = None
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
+            try:
+                self._process.wait(_LEAVE_S)  # it leaves when its socket closes
+            except subprocess.TimeoutExpired:
                 self._process.kill()
-            self._process.wait()
+                self._process.wait()
             self._process = None

@@ -10,7 +10,8 @@ MIB = 1 << 20
 class Limits:
     """Limits of one job; sizes in units of 1024.
 
-    Memory is counted on top of what the zygote had mapped when it forked, so a limit means the same whatever was imported.
+    Memory is counted on top of what the zygote had mapped when it forked, so that a limit means the same whatever was
+    imported before.
     """
 
     cpu_s: int = 20  # processor time, whole seconds

@@ -54,9 +54,9 @@ def drop_capabilities() -> None:
 def enter_namespaces() -> tuple[str, ...]:
     """Leave the host's network, IPC, host name and process ids, as far as this machine lets us.
 
-    Gives the names of the namespaces entered, () where they are blocked, as in a container with Docker's default filter.
-    Processes forked from now on are in the new pid namespace; the caller itself is not. Needs a single-threaded process
-    that is still dumpable.
+    Gives the names of the namespaces entered, () where they are blocked, as in a container with Docker's default
+    filter. Processes forked from now on are in the new pid namespace; the caller itself is not. Needs a single-threaded
+    process that is still dumpable.
     """
     flags = _CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWUTS | _CLONE_NEWPID
     uid, gid = os.getuid(), os.getgid()

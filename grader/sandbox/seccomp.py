@@ -32,11 +32,12 @@ _ALLOWED = """
     mmap munmap mprotect mremap brk madvise mincore membarrier mbind get_mempolicy
     futex set_robust_list get_robust_list rseq set_tid_address sched_yield sched_getaffinity sched_getparam
     sched_getscheduler sched_get_priority_min sched_get_priority_max exit exit_group wait4 waitid
-    clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday time times getrusage getitimer setitimer alarm pause
+    clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday time times getrusage getitimer setitimer alarm
+    pause
     rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigsuspend rt_sigtimedwait sigaltstack restart_syscall
     getrandom getpid getppid gettid getuid geteuid getgid getegid getresuid getresgid getgroups getpgrp getpgid getsid
     uname sysinfo getcpu getpriority getrlimit
-""".split()
+"""
 
 _HOSTILE = """
     execve execveat ptrace process_vm_readv process_vm_writev process_madvise process_mrelease kcmp move_pages
@@ -47,7 +48,7 @@ _HOSTILE = """
     reboot swapon swapoff acct quotactl syslog iopl ioperm settimeofday clock_settime adjtimex clock_adjtime
     sethostname setdomainname vhangup modify_ldt
     setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups capset
-""".split()
+"""
 
 _CLONE_THREAD = 0x00010000
 _TERMINAL_QUERIES = (0x5401, 0x5413, 0x5450, 0x5451, 0x541B)  # TCGETS TIOCGWINSZ FIONCLEX FIOCLEX FIONREAD
@@ -119,8 +120,8 @@ def available() -> bool:
 def child_filter(pid: int, threads: bool = False) -> Filter:
     """Build the filter for a child with this process id. Raises OSError on a machine without a table."""
     rules = Filter(EPERM)
-    rules.answer(_ALLOWED, ALLOW)
-    rules.answer(_HOSTILE, KILL)
+    rules.answer(_ALLOWED.split(), ALLOW)
+    rules.answer(_HOSTILE.split(), KILL)
     # glibc tries clone3 first, whose flags lie in memory that BPF cannot read, and falls back to clone on ENOSYS.
     rules.answer(["clone3"], ENOSYS)
     if threads:
