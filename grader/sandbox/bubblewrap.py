@@ -19,7 +19,7 @@ def command(extra: Iterable[str] = ()) -> list[str] | None:
     program = shutil.which("bwrap")
     if program is None:
         return None
-    words = [program, "--unshare-all", "--new-session", "--cap-drop", "ALL"]
+    words = [program, "--unshare-all", "--cap-drop", "ALL"]
     words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
     for path in _shown(extra):
         words += ["--ro-bind", path, path]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -172,6 +173,8 @@ class Zygote:
             try:
                 self._process.wait(_LEAVE_S)  # it leaves when its socket closes
             except subprocess.TimeoutExpired:
-                self._process.kill()
+                os.killpg(
+                    self._process.pid, signal.SIGKILL
+                )  # what wraps the zygote is in its group; a child dies with it
                 self._process.wait()
             self._process = None
