@@ -1,0 +1,192 @@
+"""Checked loads and stores of a warp, as LLVM IR: one function for each of load/store, element size and space.
+
+`void vg_ld4_g(char *warp, int32 mask, int32 site)` moves 4 bytes a lane from the addresses in the warp's scratch area to
+its values. The common cases, consecutive addresses or addresses inside the allocation that this site touched last, are
+handled here; anything else (another allocation, a misaligned or wild address) goes to vg_slow, lane by lane.
+"""
+
+from llvmlite import ir
+
+from . import layout as L
+from .values import I1, I8, I16, I32, I64, PTR, Builder, constant, vec
+
+SIZES = {1: I8, 2: I16, 4: I32, 8: I64}
+
+
+class _Access:
+    def __init__(self, module, name, nbytes, store, shared):
+        self.module, self.nbytes, self.store, self.shared = module, nbytes, store, shared
+        self.fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, I32, I32]), name)
+        self.fn.attributes.add("nounwind")
+        self.warp, self.mask, self.site = self.fn.args
+        self.t = SIZES[nbytes]
+        self.block("entry")
+
+    def block(self, name):
+        block = self.fn.append_basic_block(name)
+        self.bx = Builder(ir.IRBuilder(block), self.module)
+        self.b = self.bx.b
+        return block
+
+    def at(self, block):
+        self.bx = Builder(ir.IRBuilder(block), self.module)
+        self.b = self.bx.b
+
+    def new(self, name):
+        return self.fn.append_basic_block(name)
+
+    def ptr(self, offset):
+        return self.b.gep(self.warp, [constant(I64, offset)], source_etype=I8)
+
+    def field(self, offset, t=I32):
+        return self.b.load(self.ptr(offset), typ=t)
+
+    def external(self, name, args):
+        fn = self.module.globals.get(name)
+        if fn is None:
+            fn = ir.Function(self.module, ir.FunctionType(ir.VoidType(), [a.type for a in args]), name)
+        self.b.call(fn, args)
+
+    def build(self):
+        b, n = self.b, self.nbytes
+        done, slow = self.new("done"), self.new("slow")
+        some = self.new("some")
+        b.cbranch(b.icmp_unsigned("==", self.mask, constant(I32, 0)), done, some)
+        self.at(some)
+        b = self.b
+        a = self.field(L.SCRATCH_ADDRESS, vec(I64))
+        base = self.field(L.SHARED, I64) if self.shared else constant(I64, 0)
+        if self.shared:
+            low, high = constant(I64, 0), b.zext(self.field(L.SHARED_BYTES), I64)
+        else:
+            cache = b.inttoptr(b.add(self.field(L.CACHE, I64), b.shl(b.zext(self.site, I64), constant(I64, 4))), PTR)
+            low = b.load(cache, typ=I64)
+            high = b.load(b.gep(cache, [constant(I64, 8)], source_etype=I8), typ=I64)
+        first = self.count_zeros("llvm.cttz", self.mask)
+        last = b.sub(constant(I32, 31), self.count_zeros("llvm.ctlz", self.mask))
+        lane_address = b.gep(self.ptr(L.SCRATCH_ADDRESS), [b.zext(first, I64)], source_etype=I64)
+        a_first = b.load(lane_address, typ=I64)
+        start = b.sub(a_first, b.mul(b.zext(first, I64), constant(I64, n)))  # where lane 0 would be
+        iota = ir.Constant(vec(I64), [n * k for k in range(L.LANES)])
+        follow = b.icmp_unsigned("==", a, b.add(self.bx.splat(start), iota))
+        off = b.not_(self.mask)
+        is_row = b.icmp_unsigned("==", b.or_(b.bitcast(follow, I32), off), constant(I32, -1))
+        row, scattered = self.new("row"), self.new("scattered")
+        b.cbranch(is_row, row, scattered)
+
+        self.at(row)
+        b = self.b
+        end = b.add(start, b.mul(b.zext(b.add(last, constant(I32, 1)), I64), constant(I64, n)))
+        ok = b.and_(b.icmp_unsigned(">=", a_first, low), b.icmp_unsigned("<=", end, high))
+        ok = b.and_(ok, b.icmp_unsigned("<", a_first, end))
+        if n > 1:
+            ok = b.and_(ok, b.icmp_unsigned("==", b.and_(a_first, constant(I64, n - 1)), constant(I64, 0)))
+        move_row = self.new("move_row")
+        b.cbranch(ok, move_row, slow)
+        self.at(move_row)
+        self.observe()
+        b = self.b
+        full, part = self.new("full"), self.new("part")
+        p = b.inttoptr(b.add(base, start), PTR)
+        b.cbranch(b.icmp_unsigned("==", self.mask, constant(I32, -1)), full, part)
+        self.at(full)
+        if self.store:
+            self.b.store(self.value(), p, align=n)
+        else:
+            self.b.store(self.b.load(p, typ=vec(self.t), align=n), self.ptr(L.SCRATCH_VALUE))
+        self.b.branch(done)
+        self.at(part)
+        lanes = self.bx.to_mask(self.mask)
+        if self.store:
+            self.masked("llvm.masked.store", ir.VoidType(), [self.value(), p, constant(I32, n), lanes], [vec(self.t), PTR])
+        else:
+            zero = ir.Constant(vec(self.t), [0] * L.LANES)
+            v = self.masked("llvm.masked.load", vec(self.t), [p, constant(I32, n), lanes, zero], [vec(self.t), PTR])
+            self.b.store(v, self.ptr(L.SCRATCH_VALUE))
+        self.b.branch(done)
+
+        self.at(scattered)
+        b = self.b
+        room = b.sub(b.sub(high, low), constant(I64, n))
+        fits = b.icmp_unsigned(">=", b.sub(high, low), constant(I64, n))
+        inside = b.icmp_unsigned("<=", b.sub(a, self.bx.splat(low)), self.bx.splat(room))
+        if n > 1:
+            aligned = b.icmp_unsigned("==", b.and_(a, ir.Constant(vec(I64), [n - 1] * L.LANES)), ir.Constant(vec(I64), [0] * L.LANES))
+            inside = b.and_(inside, aligned)
+        ok = b.icmp_unsigned("==", b.or_(b.bitcast(inside, I32), off), constant(I32, -1))
+        move = self.new("move")
+        b.cbranch(b.and_(ok, fits), move, slow)
+        self.at(move)
+        self.observe()
+        b = self.b
+        lanes = self.bx.to_mask(self.mask)
+        where = b.add(a, self.bx.splat(base)) if self.shared else a
+        ptrs = b.inttoptr(where, ir.VectorType(PTR, L.LANES))
+        over = [vec(self.t), ir.VectorType(PTR, L.LANES)]
+        if self.store:
+            self.masked("llvm.masked.scatter", ir.VoidType(), [self.value(), ptrs, constant(I32, n), lanes], over)
+        else:
+            zero = ir.Constant(vec(self.t), [0] * L.LANES)
+            v = self.masked("llvm.masked.gather", vec(self.t), [ptrs, constant(I32, n), lanes, zero], over)
+            self.b.store(v, self.ptr(L.SCRATCH_VALUE))
+        self.b.branch(done)
+
+        self.at(slow)
+        kind = constant(I32, L.STORE if self.store else L.LOAD)
+        space = constant(I32, L.SPACE_SHARED if self.shared else L.SPACE_GLOBAL)
+        self.external("vg_slow", [self.warp, self.mask, self.site, constant(I32, n), constant(I32, 1), kind, space])
+        self.b.branch(done)
+        self.at(done)
+        self.b.ret_void()
+
+    def count_zeros(self, name, x):
+        return self.bx.intrinsic(name, I32, [x, constant(I1, 1)], [I32])
+
+    def value(self):
+        return self.b.load(self.ptr(L.SCRATCH_VALUE), typ=vec(self.t))
+
+    def masked(self, name, result, args, overload):
+        """A masked memory intrinsic; its name carries the value's and the pointer's type."""
+        suffix = f".v{L.LANES}i{self.t.width}." + ("p0" if overload[1] == PTR else f"v{L.LANES}p0")
+        fn = self.module.globals.get(name + suffix)
+        if fn is None:
+            fn = ir.Function(self.module, ir.FunctionType(result, [x.type for x in args]), name + suffix)
+        return self.b.call(fn, args)
+
+    def observe(self):
+        """Tell the observers, if there are any, of an access that is about to be made."""
+        tell, on = self.new("tell"), self.new("go_on")
+        self.b.cbranch(self.b.icmp_unsigned("!=", self.field(L.FLAGS), constant(I32, 0)), tell, on)
+        self.at(tell)
+        kind = constant(I32, L.STORE if self.store else L.LOAD)
+        space = constant(I32, L.SPACE_SHARED if self.shared else L.SPACE_GLOBAL)
+        self.external("vg_observe", [self.warp, self.mask, self.site, constant(I32, self.nbytes), kind, space])
+        self.b.branch(on)
+        self.at(on)
+
+
+def build_permute(module):
+    """`void vg_permute(char *warp)`: values[i + 32] = values[lanes[i]] for 32-bit values (shfl)."""
+    fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR]), "vg_permute")
+    b = ir.IRBuilder(fn.append_basic_block("entry"))
+
+    def at(offset):
+        return b.gep(fn.args[0], [constant(I64, offset)], source_etype=I8)
+
+    for k in range(L.LANES):
+        lane = b.zext(b.load(at(L.SCRATCH_ADDRESS + 4 * k), typ=I32), I64)
+        value = b.load(b.gep(at(L.SCRATCH_VALUE), [b.and_(lane, constant(I64, 31))], source_etype=I32), typ=I32)
+        b.store(value, at(L.SCRATCH_VALUE + 256 + 4 * k))
+    b.ret_void()
+
+
+def build_module() -> ir.Module:
+    """All access functions in one module, compiled once and kept with the process."""
+    module = ir.Module("access")
+    for store in (False, True):
+        for n in SIZES:
+            for shared in (False, True):
+                name = f"vg_{'st' if store else 'ld'}{n}_{'s' if shared else 'g'}"
+                _Access(module, name, n, store, shared).build()
+    build_permute(module)
+    return module

@@ -1,0 +1,110 @@
+"""LLVM IR to machine code, with the object files kept on disk by what they were made from."""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+import llvmlite
+import llvmlite.binding as llvm
+
+VERSION = 1  # of the code that this package generates: raise it when that changes
+
+_target = None
+
+
+def target_machine():
+    """The host's target machine, made once."""
+    global _target
+    if _target is None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        features = llvm.get_host_cpu_features().flatten()
+        _target = llvm.Target.from_default_triple().create_target_machine(
+            cpu=llvm.get_host_cpu_name(), features=features, opt=1, jit=True, codemodel="jitdefault"
+        )
+    return _target
+
+
+def cache_dir() -> Path | None:
+    """Where compiled kernels are kept: GRADER_CACHE_DIR, else the user's cache folder; None when it is switched off ("")."""
+    named = os.environ.get("GRADER_CACHE_DIR")
+    if named is not None:
+        return Path(named) if named else None
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "cuda-camp" / "kernels"
+
+
+def cache_key(text: str) -> str:
+    host = f"{llvm.get_host_cpu_name()}{llvm.get_host_cpu_features().flatten()}"
+    return hashlib.sha256(f"{VERSION}|{llvmlite.__version__}|{host}|{text}".encode()).hexdigest()
+
+
+def load_cached(key: str) -> bytes | None:
+    folder = cache_dir()
+    if folder is None:
+        return None
+    try:
+        return (folder / key[:2] / key).read_bytes()
+    except OSError:
+        return None
+
+
+def store_cached(key: str, data: bytes):
+    """Write atomically. A folder that cannot be written (a locked-down child's) means that nothing is kept."""
+    folder = cache_dir()
+    if folder is None:
+        return
+    try:
+        place = folder / key[:2]
+        place.mkdir(parents=True, exist_ok=True)
+        fd, name = tempfile.mkstemp(dir=place)
+        with os.fdopen(fd, "wb") as f:
+            f.write(data)
+        os.replace(name, place / key)
+    except OSError:
+        return
+
+
+def optimise(module):
+    """Clean up inside blocks: more passes cost more than they gain on this code."""
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    builder = llvm.create_pass_builder(target_machine(), options)
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    for fn in module.functions:
+        if not fn.is_declaration:
+            passes.run(fn, builder)
+
+
+def compile_object(text: str) -> bytes:
+    """An object file from LLVM IR text."""
+    module = llvm.parse_assembly(text)
+    optimise(module)
+    return target_machine().emit_object(module)
+
+
+class Loaded:
+    """Machine code in memory; `address(name)` of its functions. Keeps itself alive as long as the object lives."""
+
+    def __init__(self, obj: bytes):
+        backing = llvm.parse_assembly("")
+        self.engine = llvm.create_mcjit_compiler(backing, _fresh_target())
+        self.engine.add_object_file(llvm.ObjectFileRef.from_data(obj))
+        self.engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        found = self.engine.get_function_address(name)
+        if not found:
+            raise LookupError(name)
+        return found
+
+
+def _fresh_target():
+    """An engine takes its target machine over, so each needs its own."""
+    target_machine()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=1, jit=True, codemodel="jitdefault"
+    )
