@@ -1,0 +1,75 @@
+"""Many submissions, one after the other: each gets one record, whatever happens to it."""
+
+import secrets
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from grader import problems, report
+from grader import submission as submissions
+from grader.bench import Bench
+from grader.grade import grade
+from grader.problems import Problem
+from grader.results import Store, key
+from grader.submission import Submission, Unreadable
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A path that could not be taken as an answer to anything; the sentence says why."""
+
+    path: str
+    message: str
+
+
+def plan(
+    paths: list[str], exercise: str | None
+) -> Iterator[tuple[Submission, Problem] | tuple[str, Problem] | Skipped]:
+    """What is to be graded, in order. A file that cannot be read comes as (path and reason) with its exercise, if named."""
+    for path in submissions.walk(paths):
+        try:
+            found = submissions.read(path)
+        except Unreadable as e:
+            name = exercise or problems.find(path.rsplit("/", 1)[-1].rpartition(".")[0])
+            missing = "does not exist" in str(e)
+            yield Skipped(path, str(e)) if missing or name is None else (str(e), problems.get(name))
+            continue
+        names = (exercise,) if exercise else found.exercises
+        if not names:
+            yield Skipped(path, f"{path} does not say which exercise it answers: name it with --exercise")
+        for name in names:
+            yield found, problems.get(name)
+
+
+def grade_one(submission: Submission, problem: Problem, bench: Bench, store: Store, seed: int | None) -> dict:
+    """The record for one answer: from the store if it was graded before, else graded and stored before it is returned.
+
+    A failure of the grader is tried once more, then becomes the code IE.
+    """
+    name = key(submission, problem, bench.device.spec, seed)
+    if (record := store.get(name)) is not None:
+        return record | {"submission": submission.path}
+    about, used = bench.device.describe(), secrets.randbits(63) if seed is None else seed
+    for attempt in (1, 2):
+        start = time.perf_counter()
+        try:
+            verdict = grade(submission.cells, problem, bench, used)
+            wall = time.perf_counter() - start
+            record = report.make(
+                submission.path, verdict, device=about, seed=used, wall_seconds=wall, protections=bench.protections
+            )
+            break
+        except Exception as e:
+            if attempt == 2:
+                said = f"the grader failed: {type(e).__name__}: {e}"
+                record = report.refusal(submission.path, problem, "IE", said, device=about, seed=used)
+                record["output"] = traceback.format_exc(limit=-8)
+    store.put(name, record)
+    return record
+
+
+def unreadable(message: str, problem: Problem, bench: Bench, seed: int | None) -> dict:
+    """The record for a file that is no submission."""
+    path = message.split(" ", 1)[0]
+    return report.refusal(path, problem, "CE", message, device=bench.device.describe(), seed=seed or 0)

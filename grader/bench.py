@@ -1,0 +1,148 @@
+"""What grading keeps warm between submissions: the process for student code, the device, the trusted programs."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from grader import devices
+from grader.devices import Device
+from grader.evidence import BuildError, Built, Side, Timing
+from grader.problems.model import Array, Case, Problem
+from grader.program import Program, ProgramError
+from grader.sandbox import VERDICTS, Limits, Outcome, Zygote
+from grader.submission import Cell
+
+LIMITS = Limits(cpu_s=30, wall_s=40, memory_mb=3072)
+_SAID = {
+    "time": "the Python code of the submission did not end in time: is there an endless loop outside the kernel?",
+    "memory": "the submission needs too much memory",
+    "output": "the submission prints too much",
+    "violation": "the submission tried what no exercise needs; held for review",
+}
+
+
+class Bench:
+    """A context manager. `device` takes times; `watcher` is the device that has the sanitizers (the same if it can)."""
+
+    def __init__(self, spec: str = "auto", *, trust: bool = False):
+        spec = devices.resolve(spec)
+        virtual = spec.startswith("virtual")
+        # Slow starts at once. The pool lives as long as they do: a process may be tied to the thread that started it.
+        self._pool = pool = ThreadPoolExecutor(3)
+        device = pool.submit(devices.open, spec, trust=trust)
+        if virtual:
+            watcher, card = device, spec
+        else:
+            card = _like(device.result())
+            watcher = pool.submit(devices.open, card, trust=trust)
+        self._students = pool.submit(Zygote, "grader.jobs:warm", env={"GRADER_DEVICE": card}, trust=trust).result()
+        self.device: Device = device.result()
+        self.watcher: Device = watcher.result()
+        self.trust = trust
+        self.protections: tuple[str, ...] = ()  # in force while the last submission ran
+        self._trusted: dict[tuple[str, str], dict[str, Program]] = {}
+        self._known: dict[str, dict[str, Side]] = {}
+
+    def record(self, cells: Sequence[Cell], problem: Problem, cases: Sequence[Case]) -> Built:
+        """Run the student's cells in a locked child; what comes back is checked before it is believed."""
+        request = {
+            "cells": [[c.label, c.source] for c in cells],
+            "entry": {"name": problem.entry.name, "params": [p.name for p in problem.entry.params]},
+            "cases": [_call(problem, case) for case in cases],
+        }
+        outcome = self._students.run("grader.jobs:record", request, [], LIMITS)
+        self.protections = outcome.protections
+        if outcome.status != "ok":
+            return Built(error=_ended(outcome), output=outcome.output)
+        try:
+            return _checked(outcome, problem, cases)
+        except (ProgramError, KeyError, TypeError, ValueError, IndexError, AttributeError) as e:
+            said = f"what the submission's process sent is no recording: {e}"
+            return Built(error=BuildError("RTE", said), output=outcome.output)
+
+    def trusted(self, problem: Problem, case: Case) -> dict[str, Program]:
+        """The baseline's and the reference's program for a case; recorded once, by the same job."""
+        key = problem.name, case.name
+        if key not in self._trusted:
+            self._trusted[key] = {side: self._own(problem, side, case) for side in ("baseline", "reference")}
+        return self._trusted[key]
+
+    def known_times(self, problem: Problem) -> dict[str, Side]:
+        """Times of the trusted sides where they do not change: on a device that models time."""
+        return self._known.get(problem.name, {}) if self.device.kind == "modelled" else {}
+
+    def learn_times(self, problem: Problem, timing: Timing) -> None:
+        """Keep the trusted sides' times."""
+        if timing.sides:
+            self._known[problem.name] = {s: timing.sides[s] for s in ("baseline", "reference")}
+
+    def close(self) -> None:
+        """End all processes."""
+        self._students.close()
+        self.device.close()
+        if self.watcher is not self.device:
+            self.watcher.close()
+        self._pool.shutdown()
+
+    def __enter__(self) -> "Bench":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _own(self, problem: Problem, side: str, case: Case) -> Program:
+        built = self.record([Cell(f"{side}.py", problem.source(side))], problem, [case])
+        if built.error:
+            raise RuntimeError(f"{side} of {problem.name}: {built.error.message}\n{built.error.detail}")
+        return built.programs[case.name]
+
+
+def _like(device: Device) -> str:
+    """The virtual GPU of the same compute capability, on which submissions are recorded and watched."""
+    return {7: "virtual:t4", 8: "virtual:a100", 9: "virtual:h100"}.get(device.describe()["cc"][0], "virtual:h100")
+
+
+def _call(problem: Problem, case: Case) -> dict:
+    args = []
+    for p in problem.entry.params:
+        if isinstance(p, Array):
+            args.append({"array": p.name, "dtype": p.dtype, "shape": list(p.shape(case.sizes)), "role": p.role})
+        else:
+            args.append({"scalar": p.name, "dtype": p.dtype, "value": p.value(case.sizes)})
+    entry = problem.entry
+    launch = {"grid": list(entry.grid(case.sizes)), "block": list(entry.block(case.sizes))}
+    return {"name": case.name, "args": args, **launch}
+
+
+def _checked(outcome: Outcome, problem: Problem, cases: Sequence[Case]) -> Built:
+    """Everything in the outcome was chosen by the student's process."""
+    header = outcome.header
+    failed = tuple(str(c)[:2000] for c in list(header["failed_cells"])[:100])
+    if header["error"] is not None:
+        code = header["error"]["code"] if header["error"]["code"] in ("CE", "RTE") else "RTE"
+        error = BuildError(code, str(header["error"]["message"])[:4000], str(header["error"]["detail"])[:4000])
+        return Built({}, error, failed, outcome.output)
+    programs = {}
+    for case in cases:
+        parts, first, count = header["programs"][case.name]
+        program = Program.from_parts(parts, outcome.blobs[first : first + count])
+        _check_arrays(program, problem, case)
+        programs[case.name] = program
+    return Built(programs, None, failed, outcome.output)
+
+
+def _check_arrays(program: Program, problem: Problem, case: Case) -> None:
+    """Inputs and outputs are exactly those that the exercise handed out."""
+    have = {(b.name, b.role, b.dtype, b.shape) for b in program.buffers if b.role != "temp"}
+    want = {(a.name, a.role, np.dtype(a.dtype).str, tuple(a.shape(case.sizes))) for a in problem.entry.arrays}
+    if have != want:
+        raise ProgramError(f"{case.name}: the arrays are not those of the exercise")
+
+
+def _ended(outcome: Outcome) -> BuildError:
+    message = _SAID.get(outcome.status, outcome.detail)
+    detail = outcome.error.traceback if outcome.error else ""
+    if outcome.status == "error" and outcome.error:
+        message = f"the submission's process failed: {outcome.error.type}: {outcome.error.message}"
+    return BuildError(VERDICTS[outcome.status], message, detail)

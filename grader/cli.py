@@ -1,0 +1,198 @@
+"""The commands. Exit status: 0 done, whatever the verdicts; 2 something cannot be used as given; 3 the grader failed."""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+USAGE, FAILED = 2, 3
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command; its exit status."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if not hasattr(args, "command"):
+        parser.print_help()
+        return USAGE
+    try:
+        return args.command(args)
+    except KeyboardInterrupt:
+        print("interrupted; results so far are kept", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="grader", description="Run and grade CUDA kernels, with or without a GPU.")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    def command(name: str, function, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.set_defaults(command=function)
+        return sub
+
+    p = command("grade", _grade, "grade submissions: .py files, notebooks or folders of them")
+    p.add_argument("paths", nargs="+", metavar="PATH")
+    p.add_argument("--exercise", metavar="NAME", help="which exercise they answer; else their metadata or name says")
+    p.add_argument("--device", default="auto", help="auto, cuda[:N] or virtual[:NAME] (default: %(default)s)")
+    p.add_argument("--seed", type=int, metavar="N", help="for inputs and secret sizes; fresh ones by default")
+    p.add_argument("--json", metavar="FILE", help="write one record a submission")
+    p.add_argument("--html", metavar="FILE", help="write a page")
+    p.add_argument("--results", metavar="FILE", help="keep results here (SQLite); what is there is not graded again")
+    p.add_argument("--detail", action="store_true", help="show every rule (always, for a single submission)")
+    p.add_argument("--trust-submissions", action="store_true", help="grade where this machine cannot lock them in")
+    p = command("run", _run, "run a Python script on the virtual GPU")
+    p.add_argument("--device", default=None, metavar="NAME", help="which card it is: a100, t4, h100, ...")
+    p.add_argument("script")
+    p.add_argument("arguments", nargs=argparse.REMAINDER)
+    command("devices", _devices, "list the devices that can be graded on")
+    command("list", _list, "list the exercises")
+    p = command("hint", _hint, "show a hint for an exercise")
+    p.add_argument("exercise")
+    p.add_argument("step", nargs="?", type=int, choices=(1, 2, 3), default=1, help="1 says little, 3 nearly all")
+    command("doctor", _doctor, "tell what protects this machine from submissions, and what it can grade on")
+    p = command("check-course", _check_course, "prove that every exercise can be failed and solved")
+    p.add_argument("--root", default=".", help="the folder with solutions/, exercises/ and tests/")
+    p.add_argument("--device", default="virtual")
+    return parser
+
+
+def _grade(args: argparse.Namespace) -> int:
+    from grader import batch, devices, problems, report
+    from grader.bench import Bench
+    from grader.results import Store
+
+    try:
+        exercise = problems.get(args.exercise).name if args.exercise else None
+        spec = devices.resolve(args.device)
+        _known_card(spec)
+    except (LookupError, ValueError) as e:
+        return _refuse(str(e))
+    console, status, records = Console(), 0, []
+    tasks = list(batch.plan(args.paths, exercise))
+    for task in tasks:
+        if isinstance(task, batch.Skipped):
+            status = _refuse(task.message)
+    tasks = [t for t in tasks if not isinstance(t, batch.Skipped)]
+    if not tasks:
+        return status or _refuse("nothing to grade: no .py file and no notebook there")
+    start = time.perf_counter()
+    try:
+        bench = Bench(spec, trust=args.trust_submissions)
+    except RuntimeError as e:
+        print(f"grader: the grader could not start: {e}", file=sys.stderr)
+        return FAILED
+    with Store(args.results) as store, bench:
+        about = bench.device.describe()
+        console.print(f"Device: {about['name']}, times are {about['kind']}", highlight=False)
+        warm = time.perf_counter() - start
+        for number, (found, problem) in enumerate(tasks, start=1):
+            if isinstance(found, str):
+                record = batch.unreadable(found, problem, bench, args.seed)
+            else:
+                record = batch.grade_one(found, problem, bench, store, args.seed)
+            records.append(record)
+            _progress(number, len(tasks), record)
+            if args.json:
+                _write(args.json, json.dumps(records, indent=1))
+    if args.html:
+        _write(args.html, report.page(records))
+    if args.detail or len(records) == 1:
+        for record in records:
+            console.print(f"\n{record['submission']}", highlight=False)
+            console.print(report.detail(record))
+    else:
+        console.print(report.table(records))
+    took = [r["wall_seconds"] for r in records]
+    console.print(
+        f"{len(records)} graded; start {warm:.1f} s, first {took[0]:.1f} s, median of the others "
+        f"{sorted(took[1:] or took)[len(took[1:] or took) // 2]:.2f} s",
+        highlight=False,
+    )
+    failed = [r for r in records if r["code"] == "IE"]
+    for r in failed:
+        print(f"grader: {r['submission']}: {r['message']}\n{r['output']}", file=sys.stderr)
+    return FAILED if failed else status
+
+
+def _known_card(spec: str) -> None:
+    """ValueError for a virtual card that does not exist."""
+    if spec.startswith("virtual"):
+        from grader.vgpu import devices as cards
+
+        cards.parse(spec)
+
+
+def _progress(number: int, total: int, record: dict) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K[{number}/{total}] {record['code']:4} {record['submission']}", end="", file=sys.stderr)
+        if number == total:
+            print("\r\033[K", end="", file=sys.stderr)
+
+
+def _write(path: str, text: str) -> None:
+    """Whole or not at all."""
+    target = Path(path)
+    part = target.with_name(target.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(target)
+
+
+def _refuse(message: str) -> int:
+    print(f"grader: {message}", file=sys.stderr)
+    return USAGE
+
+
+def _run(args: argparse.Namespace) -> int:
+    from grader.vgpu.run import run
+
+    return run(args.script, args.arguments, device=args.device)
+
+
+def _devices(args: argparse.Namespace) -> int:
+    from grader.devices import cuda, resolve
+    from grader.vgpu.devices import CARDS
+
+    default = resolve("auto")
+    for n in range(cuda.count()):
+        print(f"cuda:{n:<12} a real GPU; times are measured{'  (default)' if default == f'cuda:{n}' else ''}")
+    for key, card in CARDS.items():
+        name = f"virtual:{key}"
+        print(f"{name:17} {card.name}; times are modelled{'  (default)' if default == name else ''}")
+    return 0
+
+
+def _list(args: argparse.Namespace) -> int:
+    from grader import problems
+
+    for name in problems.names():
+        p = problems.get(name)
+        print(f"{name:18} {p.max_points:4g} points  {p.title}: {p.entry.signature}")
+    return 0
+
+
+def _hint(args: argparse.Namespace) -> int:
+    from grader import problems
+
+    try:
+        print(problems.get(args.exercise).hints[args.step - 1])
+    except LookupError as e:
+        return _refuse(str(e))
+    return 0
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from grader import doctor
+
+    return doctor.main()
+
+
+def _check_course(args: argparse.Namespace) -> int:
+    from grader import course
+
+    return course.main(Path(args.root), args.device)

@@ -1,0 +1,54 @@
+"""What the virtual driver can tell of a replay beyond what any driver can: findings, faults, counters."""
+
+from collections import Counter
+
+from grader.vgpu.driver.state import driver
+
+
+class VirtualProbe:
+    """`start` before a run; `findings`, `fault` and `counters` after it."""
+
+    def __init__(self, launch_s: float):
+        driver.options.deadline = launch_s
+        self._counters: Counter = Counter()
+        self._fault: dict | None = None
+        driver.observers.append(self._saw)
+
+    def start(self, sanitize: bool) -> None:
+        """Forget the last run; switch the sanitizers on or off."""
+        driver.options.racecheck = driver.options.initcheck = sanitize
+        driver.findings.clear()
+        self._counters.clear()
+        self._fault = None
+
+    def findings(self) -> list[dict]:
+        """As grader.evidence.Finding."""
+        return [
+            {"tool": f.tool, "message": f.message, "line": f.line, "file": _basename(f.file)}
+            for f in driver.findings
+            if hasattr(f, "tool")
+        ]
+
+    def fault(self) -> dict | None:
+        """As grader.evidence.Fault; None if the run ended well or failed outside of a kernel."""
+        return self._fault
+
+    def counters(self) -> dict[str, float]:
+        """Sums over the run's launches."""
+        return dict(self._counters)
+
+    def _saw(self, kernel, work, result, span) -> None:
+        if result.fault is not None:
+            f = result.fault
+            file = _basename(getattr(f, "file", ""))
+            self._fault = {"kind": f.kind, "message": f.message, "line": f.line, "file": file}
+        self._counters.update(counters_of(result.counters))
+
+
+def counters_of(counters) -> dict[str, float]:
+    """The machine's counts under the names that rules use."""
+    return {k: v for k, v in vars(counters).items() if isinstance(v, int | float)}
+
+
+def _basename(path: str | None) -> str:
+    return (path or "").rsplit("/", 1)[-1]

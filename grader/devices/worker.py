@@ -1,0 +1,141 @@
+"""What runs inside the process that holds a device. No student Python ever runs there."""
+
+import hashlib
+import os
+
+from grader import program_check  # noqa: F401  (imported now: a locked child cannot read it later)
+from grader.devices import parcel
+
+
+def warm_virtual() -> None:
+    """Switch the virtual GPU on (GRADER_DEVICE says which) and import what a replay needs."""
+    from grader.vgpu import enable
+
+    enable()
+    from grader.devices import player, probe  # noqa: F401
+
+
+def warm_assembler() -> None:
+    """Import the assembler."""
+    import cuda.core  # noqa: F401
+
+
+def count() -> int:
+    """How many devices the driver offers."""
+    from cuda.bindings import driver as cu
+
+    if cu.cuInit(0)[0]:
+        return 0
+    error, n = cu.cuDeviceGetCount()
+    return 0 if error else n
+
+
+def describe(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
+    """A job: {"name", "kind", "cc", "driver"} of the virtual GPU."""
+    return {**_about(0), "kind": "modelled"}, []
+
+
+def assemble(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
+    """A job: PTX -> cubin for the compute capability asked for."""
+    from cuda.core import Linker, LinkerOptions, ObjectCode
+
+    arch = "sm_{}{}".format(*request["cc"])
+    linker = Linker(ObjectCode.from_ptx(blobs[0]), options=LinkerOptions(arch=arch))
+    return {}, [bytes(linker.link("cubin").code)]
+
+
+def replay_virtual(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
+    """A job: the runs of a request on the virtual GPU."""
+    from grader.devices.player import Player
+    from grader.devices.probe import VirtualProbe
+
+    return _replay(request, blobs, Player(), VirtualProbe(request["launch_s"]))
+
+
+def serve_cuda() -> None:
+    """Be the process that holds a real GPU: requests on standard input, replies on standard output."""
+    from grader.devices.player import Player
+    from grader.sandbox import wire
+
+    ordinal = int(os.environ["GRADER_CUDA_ORDINAL"])
+    out = os.dup(1)
+    os.dup2(2, 1)  # whatever a kernel or a library prints must not end up among the frames
+    cubins: dict[str, bytes] = {}
+    player = Player(ordinal, assemble=lambda ptx: cubins[hashlib.sha256(ptx).hexdigest()])
+    flush = _l2_bytes(ordinal) * 2
+    reader = wire.Reader(max_header=1 << 24, max_blobs=1 << 36)
+    while data := os.read(0, 1 << 20):
+        reader.feed(data)
+        while (frame := reader.next()) is not None:
+            request, blobs = frame
+            if "describe" in request:
+                reply = _about(ordinal), []
+            else:
+                cubins |= {d: blobs[i] for d, i in request["cubins"].items()}
+                reply = _replay(request | {"flush": flush}, blobs, player, None)
+            for piece in wire.pack(*reply):
+                view = memoryview(piece)
+                while view:
+                    view = view[os.write(out, view) :]
+
+
+def _replay(request: dict, blobs: list[bytes], player, probe) -> tuple[dict, list[bytes]]:
+    from grader.devices.player import DeviceError
+
+    reply: dict = {"device": _about(player.ordinal)["name"], "runs": []}
+    out: list[bytes] = []
+    for run in parcel.unpack_request(request, blobs):
+        sanitize = run["sanitize"] and probe is not None
+        entry = {"outputs": {}, "seconds": None, "fault": None, "overrun": [], "changed": [], "sanitized": sanitize}
+        if probe:
+            probe.start(sanitize)
+        # A sanitized run leaves fresh memory as the allocator made it: then initcheck knows that nobody wrote it.
+        poison = None if sanitize else run["poison"]
+        flush = request["flush"] if run["timed"] else 0
+        try:
+            played = player.play(run["program"], run["inputs"], poison, request.get("guard", 0), flush)
+            entry |= {"seconds": played.seconds, "overrun": list(played.overrun), "changed": list(played.changed)}
+            for name, contents in played.outputs.items():
+                entry["outputs"][name] = len(out)
+                out.append(contents)
+        except DeviceError as e:
+            entry["fault"] = (probe and probe.fault()) or {"kind": e.kind, "message": str(e), "line": None, "file": ""}
+        entry |= {"findings": probe.findings(), "counters": probe.counters()} if probe else _NOTHING
+        reply["runs"].append(entry)
+        if entry["fault"]:
+            break
+    return reply, out
+
+
+_NOTHING: dict = {"findings": [], "counters": {}}
+
+
+def _about(ordinal: int) -> dict:
+    from cuda.bindings import driver as cu
+
+    from grader.devices.player import _call
+
+    _call(cu.cuInit, 0)
+    device = _call(cu.cuDeviceGet, ordinal)
+    name = _call(cu.cuDeviceGetName, 256, device).split(b"\0")[0].decode()
+    return {
+        "name": name,
+        "cc": [_attribute(device, 75), _attribute(device, 76)],
+        "driver": _call(cu.cuDriverGetVersion),
+    }
+
+
+def _l2_bytes(ordinal: int) -> int:
+    from cuda.bindings import driver as cu
+
+    from grader.devices.player import _call
+
+    return _attribute(_call(cu.cuDeviceGet, ordinal), 38)
+
+
+def _attribute(device, number: int) -> int:
+    from cuda.bindings import driver as cu
+
+    from grader.devices.player import _call
+
+    return _call(cu.cuDeviceGetAttribute, cu.CUdevice_attribute(number), device)

@@ -1,0 +1,69 @@
+"""Grading, on one screen: cells -> programs -> replays -> evidence -> verdict. Start reading here."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from grader import measure
+from grader.bench import Bench
+from grader.devices import Run
+from grader.evidence import Built, CaseRun, Evidence
+from grader.problems.model import Case, Problem
+from grader.submission import Cell
+from grader.verdict import Verdict, decide
+
+POISON, OTHER_POISON = 0xCB, 0x5A
+
+
+def grade(cells: Sequence[Cell], problem: Problem, bench: Bench, seed: int) -> Verdict:
+    """Judge one answer to one exercise. The same seed on the same device gives the same verdict.
+
+    Whatever it raises (DeviceLost, SandboxError, ...) is a failure of the grader, never of the student.
+    """
+    rng = np.random.default_rng(seed)
+    cases = (*problem.cases, *problem.secret(rng))
+    timed = timed_case(problem, bench)
+
+    # 1. The student's Python runs once, locked in, and leaves programs behind; it sees no input and no expected value.
+    built = bench.record(cells, problem, [*cases, *timed])
+    if built.error:
+        return decide(Evidence(problem, built))
+
+    # 2. The programs are replayed with inputs that the student's process never saw, twice, under the sanitizers.
+    runs = check_values(bench, built, problem, cases, rng)
+    verdict = decide(Evidence(problem, built, runs))
+    if verdict.code != "AC" or not timed:
+        return verdict
+
+    # 3. Only what is right is timed, against the baseline and the reference, every output verified again.
+    programs = {"submission": built.programs[timed[0].name], **bench.trusted(problem, timed[0])}
+    known = bench.known_times(problem)
+    timing = measure.compare_sides(bench.device, programs, problem, timed[0], rng, known=known)
+    bench.learn_times(problem, timing)
+
+    # 4. Rules look at the evidence; the strongest failure is the code.
+    return decide(Evidence(problem, built, runs, timing))
+
+
+def timed_case(problem: Problem, bench: Bench) -> list[Case]:
+    """The size that is timed on this bench's device, if any."""
+    if problem.speed is None:
+        return []
+    return [problem.speed.modelled if bench.device.kind == "modelled" else problem.speed.measured]
+
+
+def check_values(
+    bench: Bench, built: Built, problem: Problem, cases: Sequence[Case], rng: np.random.Generator
+) -> tuple[CaseRun, ...]:
+    """Replay every case with fresh inputs and two poisons: once under the sanitizers, once on the grading device."""
+    inputs = [problem.inputs(rng, case.sizes) for case in cases]
+    programs = [built.programs[case.name] for case in cases]
+    pairs = list(zip(programs, inputs, strict=True))
+    watched = bench.watcher.replay([Run(p, i, POISON, sanitize=True) for p, i in pairs])
+    plain = [] if any(r.fault for r in watched) else bench.device.replay([Run(p, i, OTHER_POISON) for p, i in pairs])
+    runs = []
+    for k, case in enumerate(cases):
+        results = (*watched[k : k + 1], *plain[k : k + 1])
+        if results:
+            runs.append(CaseRun(case, inputs[k], problem.reference(inputs[k], case.sizes), results))
+    return tuple(runs)

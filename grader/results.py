@@ -1,0 +1,73 @@
+"""Results that outlive the process: SQLite, written before anything is shown."""
+
+import hashlib
+import json
+import sqlite3
+import time
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+
+from grader.problems.model import Problem
+from grader.submission import Submission
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS results (
+    key TEXT PRIMARY KEY, submission TEXT NOT NULL, exercise TEXT NOT NULL, device TEXT NOT NULL,
+    seed TEXT NOT NULL, finished REAL NOT NULL, record TEXT NOT NULL
+)
+"""
+
+
+class Store:
+    """A file of results, or memory when no file is named. Each result is there once, whatever is killed when."""
+
+    def __init__(self, path: str | None = None):
+        self._db = sqlite3.connect(path or ":memory:", isolation_level=None, timeout=60)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL" if path is None else "PRAGMA synchronous=FULL")
+        self._db.execute(_SCHEMA)
+
+    def get(self, key: str) -> dict | None:
+        """The record that was put under this key."""
+        row = self._db.execute("SELECT record FROM results WHERE key = ?", (key,)).fetchone()
+        return json.loads(row[0]) if row else None
+
+    def put(self, key: str, record: dict) -> None:
+        """Keep a record; the first one under a key stays. Returns when it is on disk. IE is not kept: try again."""
+        if record["code"] == "IE":
+            return
+        row = (key, record["submission"], record["exercise"], record["device"], str(record["seed"]), time.time())
+        self._db.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, json.dumps(record)))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def key(submission: Submission, problem: Problem, device: str, seed: int | None) -> str:
+    """Equal for equal gradings: the file, the exercise as it is now, the grader, the device, the seed policy."""
+    policy = "fresh" if seed is None else str(seed)
+    parts = (submission.digest, problem.name, exercise_version(problem), device, policy)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@cache
+def _digest(folder: Path) -> str:
+    h = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        h.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return h.hexdigest()
+
+
+def exercise_version(problem: Problem) -> str:
+    """Changes whenever the exercise or the grading of it does."""
+    package = Path(__file__).parent
+    harness = "".join(_digest(package / part) for part in ("rules", "measure", "devices"))
+    return hashlib.sha256(f"{problem.version} {_digest(problem.folder)} {harness}".encode()).hexdigest()[:16]
