@@ -1,5 +1,6 @@
 """Many submissions, one after the other: each gets one record, whatever happens to it."""
 
+import os
 import secrets
 import time
 import traceback
@@ -23,17 +24,26 @@ class Skipped:
     message: str
 
 
-def plan(
-    paths: list[str], exercise: str | None
-) -> Iterator[tuple[Submission, Problem] | tuple[str, Problem] | Skipped]:
-    """What is to be graded, in order. A file that cannot be read comes as (path and reason) with its exercise, if named."""
+@dataclass(frozen=True)
+class Refused:
+    """A file that is there and answers a known exercise, but cannot be taken as it is."""
+
+    path: str
+    message: str
+
+
+Task = tuple[Submission | Refused, Problem]
+
+
+def plan(paths: list[str], exercise: str | None) -> Iterator[Task | Skipped]:
+    """What is to be graded, in order."""
     for path in submissions.walk(paths):
         try:
             found = submissions.read(path)
         except Unreadable as e:
-            name = exercise or problems.find(path.rsplit("/", 1)[-1].rpartition(".")[0])
-            missing = "does not exist" in str(e)
-            yield Skipped(path, str(e)) if missing or name is None else (str(e), problems.get(name))
+            name = exercise or submissions.named_by(path)
+            missing = name is None or not os.path.lexists(path)
+            yield Skipped(path, str(e)) if missing else (Refused(path, str(e)), problems.get(name))
             continue
         names = (exercise,) if exercise else found.exercises
         if not names:
@@ -69,7 +79,6 @@ def grade_one(submission: Submission, problem: Problem, bench: Bench, store: Sto
     return record
 
 
-def unreadable(message: str, problem: Problem, bench: Bench, seed: int | None) -> dict:
+def refuse(what: Refused, problem: Problem, bench: Bench, seed: int | None) -> dict:
     """The record for a file that is no submission."""
-    path = message.split(" ", 1)[0]
-    return report.refusal(path, problem, "CE", message, device=bench.device.describe(), seed=seed or 0)
+    return report.refusal(what.path, problem, "CE", what.message, device=bench.device.describe(), seed=seed or 0)

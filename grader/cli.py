@@ -1,4 +1,4 @@
-"""The commands. Exit status: 0 done, whatever the verdicts; 2 something cannot be used as given; 3 the grader failed."""
+"""The commands. Exit status: 0 done, whatever the verdicts; 2 not usable as given; 3 the grader itself failed."""
 
 import argparse
 import json
@@ -92,8 +92,8 @@ def _grade(args: argparse.Namespace) -> int:
         console.print(f"Device: {about['name']}, times are {about['kind']}", highlight=False)
         warm = time.perf_counter() - start
         for number, (found, problem) in enumerate(tasks, start=1):
-            if isinstance(found, str):
-                record = batch.unreadable(found, problem, bench, args.seed)
+            if isinstance(found, batch.Refused):
+                record = batch.refuse(found, problem, bench, args.seed)
             else:
                 record = batch.grade_one(found, problem, bench, store, args.seed)
             records.append(record)

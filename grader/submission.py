@@ -1,18 +1,17 @@
 """Read what a student handed in, without running or trusting any of it."""
 
 import hashlib
-import json
 import os
 import re
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from grader import problems
+from grader.sandbox import safe_read
+from grader.sandbox.json_skim import NotJson, Skimmer
 
-MAX_BYTES = 16 << 20
-MAX_CELLS = 2000
+MAX_METADATA = 64 << 10
 _DECLARED = re.compile(r"^#\s*exercise:\s*(\S+)\s*$", re.MULTILINE)
 _SKIPPED_FOLDERS = {"__pycache__", ".ipynb_checkpoints"}
 
@@ -61,76 +60,52 @@ def read(path: str) -> Submission:
     """Take a .py or .ipynb from disk. Unreadable says why not."""
     if not path.endswith((".py", ".ipynb")):
         raise Unreadable(f"{path} is neither a .py file nor a notebook (.ipynb)")
-    return parse(path, _read_bytes(path))
+    try:
+        raw = safe_read.read_file(
+            path, max_mb=safe_read.NOTEBOOK_MB if path.endswith(".ipynb") else safe_read.SCRIPT_MB
+        )
+    except safe_read.Rejected as e:
+        raise Unreadable(str(e)) from None
+    return parse(path, raw)
 
 
 def parse(path: str, raw: bytes) -> Submission:
     """A submission from the bytes of a file of that name. Unreadable says why not."""
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise Unreadable(f"{path} is not text in UTF-8") from None
     if path.endswith(".ipynb"):
-        cells, declared = _notebook(path, text)
+        cells, declared = _notebook(path, raw)
     else:
+        try:
+            text = safe_read.read_script(raw)
+        except safe_read.Rejected as e:
+            raise Unreadable(f"{path} is not a script that can be graded: {e}") from None
         cells, declared = (Cell("submission.py", text),), _DECLARED.findall(text[:4000])
     return Submission(path, cells, tuple(_exercises(path, declared)), hashlib.sha256(raw).hexdigest())
 
 
-def _read_bytes(path: str) -> bytes:
-    """The whole file, if it is a regular one of sane size; never waits on a pipe, never follows a link."""
+def _notebook(path: str, raw: bytes) -> tuple[tuple[Cell, ...], list[str]]:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise Unreadable(f"{path} does not exist") from None
-    except OSError as e:
-        raise Unreadable(f"{path} cannot be read: {e.strerror}") from None
-    with open(fd, "rb") as f:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise Unreadable(f"{path} is not a regular file")
-        if status.st_size > MAX_BYTES:
-            raise Unreadable(f"{path} has {status.st_size >> 20} MB; at most {MAX_BYTES >> 20} MB are read")
-        return f.read(MAX_BYTES + 1)[: MAX_BYTES + 1]
+        cells = [c for c in safe_read.read_cells(raw) if c.cell_type == "code"]
+    except safe_read.Rejected as e:
+        raise Unreadable(f"{path} is not a notebook that can be graded: {e}") from None
+    # nbgrader's own test cells call the checker, which has no business in the sandbox.
+    ours = [(n, c) for n, c in enumerate(cells, start=1) if not (c.grade and not c.solution)]
+    return tuple(Cell(f"cell {n}", c.source) for n, c in ours), _declared_in(raw.decode())
 
 
-def _notebook(path: str, text: str) -> tuple[tuple[Cell, ...], list[str]]:
+def _declared_in(text: str) -> list[str]:
+    """The notebook's `metadata.grader.exercise` (a name) or `.exercises` (a list of names)."""
+    skimmer = Skimmer(text)
+    spans = dict(skimmer.document())
     try:
-        book = json.loads(text)
-    except (ValueError, RecursionError):
-        raise Unreadable(f"{path} is not a notebook: it is not valid JSON") from None
-    cells = book.get("cells") if isinstance(book, dict) else None
-    if not isinstance(cells, list) or len(cells) > MAX_CELLS:
-        raise Unreadable(f"{path} is not a notebook: it has no list of at most {MAX_CELLS} cells")
-    found = []
-    for number, cell in enumerate((c for c in cells if _is_code(c)), start=1):
-        source = cell.get("source", "")
-        if isinstance(source, list):
-            source = "".join(s for s in source if isinstance(s, str))
-        if isinstance(source, str) and not _is_test(cell):
-            found.append(Cell(f"cell {number}", source))
-    return tuple(found), _declared_in(book)
-
-
-def _is_code(cell: object) -> bool:
-    return isinstance(cell, dict) and cell.get("cell_type") == "code"
-
-
-def _is_test(cell: dict) -> bool:
-    """nbgrader's own test cells: they call the checker, which has no business in the sandbox."""
-    meta = cell.get("metadata")
-    mark = meta.get("nbgrader") if isinstance(meta, dict) else None
-    return isinstance(mark, dict) and mark.get("grade") is True and mark.get("solution") is not True
-
-
-def _declared_in(book: dict) -> list[str]:
-    """`metadata.grader.exercise` (a name) or `.exercises` (a list of names)."""
-    meta = book.get("metadata")
+        meta = skimmer.value(spans["metadata"], MAX_METADATA) if "metadata" in spans else {}
+    except NotJson:
+        return []
     ours = meta.get("grader") if isinstance(meta, dict) else None
     if not isinstance(ours, dict):
         return []
     named = ours.get("exercises", ours.get("exercise", []))
-    return [n for n in ([named] if isinstance(named, str) else named) if isinstance(n, str)]
+    named = [named] if isinstance(named, str) else named
+    return [n for n in named if isinstance(n, str)] if isinstance(named, list) else []
 
 
 def _exercises(path: str, declared: list[str]) -> list[str]:
@@ -143,8 +118,12 @@ def _exercises(path: str, declared: list[str]) -> list[str]:
             except problems.UnknownExercise as e:
                 raise Unreadable(f"{path} says it answers {name!r}: {e}") from None
         return list(dict.fromkeys(known))
+    found = named_by(path)
+    return [found] if found else []
+
+
+def named_by(path: str) -> str | None:
+    """The exercise that the file's name or a folder's speaks of, nearest first."""
     here = Path(path)
-    for label in (here.stem, *(p.name for p in here.absolute().parents)):
-        if found := problems.find(label):
-            return [found]
-    return []
+    labels = (here.stem, *(p.name for p in here.absolute().parents))
+    return next((found for label in labels if (found := problems.find(label))), None)

@@ -22,5 +22,6 @@ def page(records: Sequence[dict], title: str = "Results") -> str:
 
 
 def fragment(record: dict) -> str:
-    """One submission's table, for a notebook."""
-    return _environment().get_template("verdict.html").render(r=record)
+    """One submission's table, for a notebook: brings its own style, touches nothing outside of itself."""
+    template = '<style>{% include "verdict.css" %}</style>{% include "verdict.html" %}'
+    return _environment().from_string(template).render(r=record)

@@ -81,9 +81,8 @@ def judge(rubric: Sequence[Rule], evidence: Evidence) -> list[Check]:
 
 def _due(rule: Rule, checks: dict[str, Check]) -> float:
     check = checks[rule.name]
-    if check.passed not in (True, None) or any(
-        checks[n].passed not in (True, None) for n in rule.pays_with if n in checks
-    ):
+    pays = [check, *(checks[n] for n in rule.pays_with if n in checks)]
+    if any(c.passed not in (True, None) for c in pays):
         return 0.0
     return round(rule.points * check.share, 2)
 

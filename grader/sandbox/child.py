@@ -27,6 +27,14 @@ _UNLIMITED = 1 << 40
 
 def main(message: dict, fds: list[int], prepared: lockdown.Prepared) -> NoReturn:
     """Be the child. `fds`: read end of the request, write ends of the output and of the result."""
+    try:
+        _main(message, fds, prepared)
+    finally:
+        # Whatever happened: no return into the zygote's code, no atexit functions, no destructors of the student's.
+        os._exit(0)
+
+
+def _main(message: dict, fds: list[int], prepared: lockdown.Prepared) -> None:
     result_fd = fds[2]
     try:
         privileges.die_with_parent()
@@ -44,7 +52,6 @@ def main(message: dict, fds: list[int], prepared: lockdown.Prepared) -> NoReturn
     if ready["ready"]:
         request, blobs = _receive()
         _send(_attempt(job, request, blobs), RESULT_FD)
-    os._exit(0)  # no atexit functions, no destructors: they could be the student's
 
 
 def resolve(name: str) -> Callable:

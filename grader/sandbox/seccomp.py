@@ -8,6 +8,7 @@ only an attack calls.
 import ctypes
 import errno
 import platform
+import signal
 import struct
 from collections.abc import Iterable
 
@@ -82,6 +83,11 @@ class Filter:
             if nr is not None:
                 self.code += [_instruction(_IF_EQUAL, nr, 0, 1), _instruction(_RETURN, action)]
 
+    def if_argument_is(self, name: str, argument: int, value: int, then: int) -> None:
+        """Give `then` if the low 32 bits of an argument are `value`; else leave the call to later rules."""
+        test = [_load_argument(argument), _instruction(_IF_EQUAL, value, 0, 1), _instruction(_RETURN, then)]
+        self._guarded(name, [*test, _instruction(_LOAD, _OFFSET_NUMBER)])
+
     def if_argument_in(self, name: str, argument: int, values: Iterable[int], then: int, otherwise: int) -> None:
         """Decide by the low 32 bits of an argument: one of `values` or not."""
         body = [_load_argument(argument)]
@@ -126,7 +132,9 @@ def child_filter(pid: int, threads: bool = False) -> Filter:
     rules.answer(["clone3"], ENOSYS)
     if threads:
         rules.if_argument_has("clone", 0, _CLONE_THREAD, ALLOW, EPERM)
-    for name in ("kill", "tgkill"):
+    for name, signal_argument in (("kill", 1), ("tgkill", 2)):
+        # So that a child found dead of SIGKILL was killed from outside, whatever the student tried.
+        rules.if_argument_is(name, signal_argument, signal.SIGKILL, KILL)
         rules.if_argument_in(name, 0, [pid], ALLOW, KILL)
     rules.if_argument_in("prlimit64", 0, [0, pid], ALLOW, KILL)
     rules.if_argument_in("prctl", 0, _THREAD_NAMES, ALLOW, EPERM)

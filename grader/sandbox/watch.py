@@ -245,9 +245,11 @@ class Watch:
     def _end_of_job(self) -> tuple[str, str, dict, list[bytes], JobError | None]:
         """Judge the frame of a process that exited. Its content is the child's word: only its form is checked."""
         if self.result is None or self.malformed or self.reader.pending:
-            exited = f"ended with exit status {os.WEXITSTATUS(self.ended['status'])}"
-            why = f", a malformed result ({self.malformed or 'stray bytes'})" if self.reader.pending else ""
-            return "no_result", f"{exited} without handing over a result{why}", {}, [], None
+            code = os.WEXITSTATUS(self.ended["status"])
+            detail = f"ended with exit status {code} without handing over a result"
+            if self.malformed or self.reader.pending:
+                detail = f"handed over a malformed result ({self.malformed or 'cut short, or followed by more'})"
+            return "no_result", detail, {}, [], None
         frame, blobs = self.result
         if frame.get("status") == "ok" and isinstance(frame.get("header"), dict):
             return "ok", "", frame["header"], blobs, None

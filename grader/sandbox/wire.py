@@ -1,6 +1,6 @@
 """Frames on the pipes between client and child: lengths, a JSON header, raw blobs. Nothing is ever unpickled.
 
-    u32 length of the header, u32 number of blobs, u64 length of each blob, header (UTF-8 JSON object), blobs
+    "CCF1", u32 length of the header, u32 number of blobs, u64 length of each blob, header (UTF-8 JSON object), blobs
 
 Little-endian. Both ends use this module; `Reader` is the one that meets hostile bytes.
 """
@@ -10,7 +10,8 @@ import struct
 from collections.abc import Sequence
 
 MAX_BLOBS = 4096
-_FIXED = struct.Struct("<II")
+_MAGIC = b"CCF1"  # so that stray bytes are not taken for an enormous frame
+_FIXED = struct.Struct("<4sII")
 
 
 class FrameError(ValueError):
@@ -26,7 +27,7 @@ def pack(header: dict, blobs: Sequence[bytes] = ()) -> list[bytes]:
     views = [memoryview(blob).cast("B") for blob in blobs]
     text = json.dumps(header, allow_nan=False, separators=(",", ":")).encode()
     lengths = struct.pack(f"<{len(views)}Q", *(view.nbytes for view in views))
-    return [_FIXED.pack(len(text), len(views)) + lengths + text, *views]
+    return [_FIXED.pack(_MAGIC, len(text), len(views)) + lengths + text, *views]
 
 
 class Reader:
@@ -47,7 +48,9 @@ class Reader:
         """Take the next frame, or None while it is incomplete. Raises FrameError."""
         if len(self.pending) < _FIXED.size:
             return None
-        header_length, count = _FIXED.unpack_from(self.pending)
+        magic, header_length, count = _FIXED.unpack_from(self.pending)
+        if magic != _MAGIC:
+            raise FrameError("not a frame")
         if header_length > self.max_header or count > MAX_BLOBS:
             raise FrameTooLarge(f"a header of {header_length} bytes with {count} blobs")
         start = _FIXED.size + 8 * count

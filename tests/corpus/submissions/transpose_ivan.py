@@ -1,0 +1,16 @@
+from numba import cuda, float32
+
+
+@cuda.jit
+def transpose(a, out):
+    tile = cuda.shared.array((32, 33), float32)
+    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+    x = cuda.blockIdx.x * 32 + tx
+    y = cuda.blockIdx.y * 32 + ty
+    for j in range(0, 32, 8):
+        tile[ty + j, tx] = a[y + j, x]
+    cuda.syncthreads()
+    x = cuda.blockIdx.y * 32 + tx
+    y = cuda.blockIdx.x * 32 + ty
+    for j in range(0, 32, 8):
+        out[y + j, x] = tile[tx, ty + j]
