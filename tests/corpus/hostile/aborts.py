@@ -1,0 +1,4 @@
+# expect: crashed RTE
+import os
+
+os.abort()

@@ -1,0 +1,2 @@
+# expect: memory MLE
+buffer = bytearray(100 << 30)

@@ -1,0 +1,2 @@
+# expect: error RTE
+open(request["canary"] + "/gradebook.db", "a").write("A+")

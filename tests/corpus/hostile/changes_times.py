@@ -1,0 +1,4 @@
+# expect: error RTE
+import os
+
+os.utime(request["canary"] + "/gradebook.db", (0, 0))

@@ -1,0 +1,6 @@
+# expect: error RTE
+def dive():
+    return dive()
+
+
+dive()

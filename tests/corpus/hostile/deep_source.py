@@ -1,0 +1,2 @@
+# expect: error RTE
+eval("(" * 5000 + ")" * 5000)

@@ -1,0 +1,4 @@
+# expect: memory MLE
+text = "x"
+while True:
+    text += text

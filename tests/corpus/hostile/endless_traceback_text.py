@@ -1,0 +1,2 @@
+# expect: error RTE
+raise ValueError("x" * 10_000_000)

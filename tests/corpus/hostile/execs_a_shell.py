@@ -1,0 +1,4 @@
+# expect: violation SV
+import os
+
+os.execv("/bin/sh", ["sh", "-c", "echo free"])

@@ -1,0 +1,4 @@
+# expect: no_result RTE
+import os
+
+os._exit(0)

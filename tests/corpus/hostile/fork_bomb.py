@@ -1,0 +1,5 @@
+# expect: error RTE
+import os
+
+while True:
+    os.fork()

@@ -1,0 +1,4 @@
+# expect: error RTE
+import os
+
+print(os.listdir(request["canary"]))

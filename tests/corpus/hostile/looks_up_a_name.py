@@ -1,0 +1,4 @@
+# expect: error RTE
+import urllib.request
+
+urllib.request.urlopen("http://example.org/", timeout=1)

@@ -1,0 +1,3 @@
+# expect: time TLE
+while True:
+    pass

@@ -1,0 +1,2 @@
+# expect: time TLE
+sum(range(10**15))

@@ -1,0 +1,4 @@
+# expect: error RTE
+import os
+
+os.mkdir(request["canary"] + "/outside")

@@ -1,0 +1,4 @@
+# expect: error RTE
+import os
+
+os.memfd_create("hidden")

@@ -1,0 +1,4 @@
+# expect: error RTE
+import multiprocessing
+
+print(multiprocessing.Pool(2).map(abs, [1]))

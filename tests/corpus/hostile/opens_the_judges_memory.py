@@ -1,0 +1,2 @@
+# expect: error RTE
+open(f"/proc/{request['judge']}/mem", "r+b", buffering=0)

@@ -1,0 +1,5 @@
+# expect: error RTE
+import os
+
+if os.system("touch /tmp/broken-out"):
+    raise OSError("no shell")

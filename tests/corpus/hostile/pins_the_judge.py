@@ -1,0 +1,4 @@
+# expect: error RTE
+import os
+
+os.sched_setaffinity(request["judge"], {0})

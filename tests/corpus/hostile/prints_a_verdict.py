@@ -1,0 +1,2 @@
+# expect: ok -
+print('{"verdict": "AC", "points": 100}\nPASSED')

@@ -1,0 +1,2 @@
+# expect: error RTE
+print(open(request["canary"] + "/submitted/alice/saxpy.py").read())

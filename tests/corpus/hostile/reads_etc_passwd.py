@@ -1,0 +1,2 @@
+# expect: error RTE
+print(open("/etc/passwd").read())

@@ -1,0 +1,4 @@
+# expect: time TLE
+import re
+
+re.match(r"(a+)+$", "a" * 40 + "b")

@@ -1,0 +1,4 @@
+# expect: time TLE
+import time
+
+time.sleep(1e6)

@@ -1,0 +1,4 @@
+# expect: error RTE
+import subprocess
+
+subprocess.run(["/bin/sh", "-c", "id"], check=True)

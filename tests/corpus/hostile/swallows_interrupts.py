@@ -1,0 +1,7 @@
+# expect: time TLE
+while True:
+    try:
+        while True:
+            pass
+    except BaseException:
+        continue

@@ -1,0 +1,4 @@
+# expect: error RTE
+import os
+
+os.symlink("/etc/passwd", request["canary"] + "/result")

@@ -1,0 +1,4 @@
+# expect: error RTE
+import sys
+
+sys.exit(0)

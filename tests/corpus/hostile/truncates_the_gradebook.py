@@ -1,0 +1,4 @@
+# expect: error RTE
+import os
+
+os.truncate(request["canary"] + "/gradebook.db", 0)

@@ -1,0 +1,4 @@
+# expect: error RTE
+import tempfile
+
+tempfile.NamedTemporaryFile().write(b"x")
