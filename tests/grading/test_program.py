@@ -1,0 +1,195 @@
+"""Programs survive a round trip; what a hostile process sends as one does not get through."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grader import program as p
+from grader.program import Buffer, Copy, Fill, Launch, Place, Program, ProgramError, Record, Relocation, Sync, Wait
+from grader.recording import Declared, Recorder
+
+PTX = b".version 8.0\n.target sm_80\n.visible .entry k() { ret; }\n"
+
+
+def sample() -> Program:
+    return Program.make(
+        [
+            Buffer(16, "device", "input", "x", "<f4", (4,)),
+            Buffer(16, "device", "output", "y", "<f4", (4,)),
+            Buffer(8, "managed", "temp", initial=0),
+        ],
+        [PTX],
+        [
+            Launch(0, "k", (1, 2, 3), (32, 1, 1), 0, bytes(24), (Relocation(0, 0, 4), Relocation(8, 1, 16)), 1),
+            Copy(Place(1, 8), Place(0, 0), 8, stream=1),
+            Copy(Place(2, 0), None, 8, blob=0, blocking=True),
+            Fill(Place(1, 0), 4, 7, 4),
+            Record(3, 1),
+            Wait(0, 3),
+            Sync("stream", 1),
+        ],
+        blobs=(b"12345678",),
+        streams=("legacy", "non-blocking"),
+    )
+
+
+def test_a_saved_program_loads_as_it_was(tmp_path):
+    sample().save(tmp_path / "a.prog")
+    assert Program.load(tmp_path / "a.prog") == sample()
+    assert Program.load(tmp_path / "a.prog").digest() == sample().digest()
+
+
+def test_the_header_is_json():
+    header, blobs = sample().to_parts()
+    assert Program.from_parts(json.loads(json.dumps(header)), blobs) == sample()
+
+
+HOSTILE = {
+    "no object": lambda h: [],
+    "another version": lambda h: h | {"version": 99},
+    "a version that is True": lambda h: h | {"version": True},
+    "an extra key": lambda h: h | {"run": "me"},
+    "more modules than blobs": lambda h: h | {"modules": 9},
+    "buffers that are no list": lambda h: h | {"buffers": {}},
+    "a buffer of no bytes": lambda h: put(h, "buffers", 0, "nbytes", 0),
+    "a buffer of a petabyte": lambda h: put(h, "buffers", 0, "nbytes", 1 << 50),
+    "a shape that does not fit": lambda h: put(h, "buffers", 0, "shape", [5]),
+    "an object dtype": lambda h: put(h, "buffers", 0, "dtype", "|O"),
+    "a nameless input": lambda h: put(h, "buffers", 0, "name", ""),
+    "a name that is a path": lambda h: put(h, "buffers", 0, "name", "../x"),
+    "two buffers of one name": lambda h: put(h, "buffers", 1, "name", "x"),
+    "contents for an output": lambda h: put(h, "buffers", 1, "initial", 0),
+    "contents that are not there": lambda h: put(h, "buffers", 2, "initial", 5),
+    "an unknown operation": lambda h: put(h, "ops", 0, "op", "exec"),
+    "an operation that is a list": lambda h: h | {"ops": [[]]},
+    "a grid of 0 blocks": lambda h: put(h, "ops", 0, "grid", [0, 1, 1]),
+    "a grid of two numbers": lambda h: put(h, "ops", 0, "grid", [1, 1]),
+    "a block of a float": lambda h: put(h, "ops", 0, "block", [1.0, 1, 1]),
+    "a kernel name with a quote": lambda h: put(h, "ops", 0, "kernel", 'k"'),
+    "arguments that are no hex": lambda h: put(h, "ops", 0, "args", "zz"),
+    "a relocation beyond the arguments": lambda h: put(h, "ops", 0, "relocations", [[17, 0, 0]]),
+    "a relocation beyond the buffer": lambda h: put(h, "ops", 0, "relocations", [[0, 0, 17]]),
+    "a relocation to no buffer": lambda h: put(h, "ops", 0, "relocations", [[0, 3, 0]]),
+    "a stream that is not there": lambda h: put(h, "ops", 0, "stream", 2),
+    "a copy out of its buffer": lambda h: put(h, "ops", 1, "to", [1, 9]),
+    "a copy before its buffer": lambda h: put(h, "ops", 1, "source", [0, -1]),
+    "a copy from nowhere": lambda h: put(h, "ops", 1, "source", None),
+    "a fill out of its buffer": lambda h: put(h, "ops", 3, "count", 5),
+    "a fill with a wide value": lambda h: put(h, "ops", 3, "value", 1 << 32),
+    "the first stream not the default one": lambda h: h | {"streams": ["blocking", "legacy"]},
+}
+
+
+def put(header: dict, part: str, index: int, key: str, value) -> dict:
+    header = copy.deepcopy(header)
+    header[part][index][key] = value
+    return header
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_hostile_headers_are_refused(what):
+    header, blobs = sample().to_parts()
+    with pytest.raises(ProgramError):
+        Program.from_parts(HOSTILE[what](json.loads(json.dumps(header))), blobs)
+
+
+@pytest.mark.parametrize("ptx", [b"\x7fELF" + bytes(100), b"", "no .version: é".encode(), bytes(p.MAX_MODULE_BYTES + 1)])
+def test_what_is_not_ptx_text_is_refused(ptx):
+    header, blobs = sample().to_parts()
+    with pytest.raises(ProgramError):
+        Program.from_parts(header, [ptx, *blobs[1:]])
+
+
+@pytest.mark.parametrize("raw", [b"", b"CAMPPROG", b"CAMPPROG\xff\xff\xff\xff{}", b"CAMPPROG\x02\0\0\0{}", b"\x80\x04." * 9])
+def test_files_that_are_no_programs_are_refused(tmp_path, raw):
+    (tmp_path / "bad").write_bytes(raw)
+    with pytest.raises(ProgramError):
+        Program.load(tmp_path / "bad")
+
+
+@pytest.mark.parametrize("raw", [b"[" * 100_000, b'{"a": NaN}', b'{"a": 1e', b"[]", b"1" * 100_000])
+def test_hostile_json_is_refused(raw):
+    with pytest.raises(ProgramError):
+        p.parse_json(raw)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_any_one_field_replaced_by_anything_is_refused_or_well_formed(data):
+    header, blobs = sample().to_parts()
+    header = json.loads(json.dumps(header))
+    part = data.draw(st.sampled_from(["buffers", "ops"]))
+    entry = header[part][data.draw(st.integers(0, len(header[part]) - 1))]
+    entry[data.draw(st.sampled_from(sorted(entry)))] = data.draw(values)
+    try:
+        made = Program.from_parts(header, blobs)
+    except ProgramError:
+        return
+    assert Program.from_parts(*made.to_parts()) == made
+
+
+def launch_op(args: bytes, **more) -> dict:
+    op = {"op": "launch", "module": 5, "kernel": "k", "grid": [1, 1, 1], "block": [8, 1, 1], "shared": 0, "args": args}
+    return op | {"stream": 0, "cooperative": False, "cluster": None} | more
+
+
+def alloc(address: int, nbytes: int) -> dict:
+    return {"op": "alloc", "address": address, "nbytes": nbytes, "kind": "device"}
+
+
+def recorder() -> Recorder:
+    r = Recorder(lambda address, nbytes: bytes(nbytes))
+    for op in (alloc(0x7000, 64), alloc(0x8000, 64), {"op": "module", "module": 5, "ptx": PTX + b"\0"}):
+        r(op)
+    x = Declared("x", 0x7000, 64, "input", "<f4", (16,))
+    r.begin([x, Declared("y", 0x8000, 64, "output", "<f4", (16,))])
+    return r
+
+
+def words(*numbers: int) -> bytes:
+    return np.array(numbers, "<u8").tobytes()
+
+
+def test_addresses_become_buffer_and_offset_even_inside_and_one_past_the_end():
+    r = recorder()
+    r(launch_op(words(16, 0x7008, 0x8040, 0x7FFF_0000_0000)))
+    (launch,) = r.end().launches()
+    assert launch.relocations == (Relocation(8, 0, 8), Relocation(16, 1, 64))
+    assert launch.args == words(16, 0, 0, 0x7FFF_0000_0000)
+
+
+def test_memory_made_before_the_timed_part_keeps_its_contents():
+    r = Recorder(lambda address, nbytes: b"table"[:nbytes])
+    r(alloc(0x9000, 5))
+    r.begin([])
+    program = r.end()
+    assert program.buffers == (Buffer(5, "device", "temp", initial=0),)
+    assert program.blobs == (b"table",)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        {"op": "graph_launch", "exec": 1, "stream": 0},
+        {"op": "host_func", "stream": 0},
+        {"op": "set", "rows": 2, "dst": 0x7000, "stream": 0, "element": 1, "value": 0, "count": 1},
+        {"op": "copy", "rows": 1, "dst_device": None},
+        launch_op(b"", cluster=[2, 1, 1]),
+    ],
+)
+def test_what_cannot_be_replayed_is_said(op):
+    r = recorder()
+    r(op)
+    with pytest.raises(ProgramError, match="cannot be replayed"):
+        r.end()
