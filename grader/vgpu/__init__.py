@@ -1,0 +1,88 @@
+"""The virtual GPU: a CUDA driver and a machine that executes PTX on the CPU.
+
+    import grader.vgpu
+    grader.vgpu.activate("a100")        # before anything imports numba.cuda or cuda.core
+    ...                                 # an unmodified CUDA program
+    grader.vgpu.findings()
+
+Times are modelled, never measured.
+"""
+
+from __future__ import annotations
+
+from grader.vgpu.devices import DEFAULT, parse
+
+_cards: list = []
+
+
+def activate(name: str = DEFAULT) -> list:
+    """Make the virtual GPU this process's CUDA driver, and give its cards. A second call with the same name does nothing.
+
+    `name`: a card of `grader.vgpu.devices.CARDS`, or several of it: "a100*4". Raises ValueError for an unknown name,
+    DriverAlreadyLoaded if the process has a real driver, RuntimeError if another virtual device is active.
+    """
+    cards = parse(name)
+    if _cards:
+        if _cards != cards:
+            raise RuntimeError(f"this process already has the virtual GPU {describe()}; start a new one for {name!r}")
+        return list(_cards)
+    from grader.vgpu import numba_adapter
+    from grader.vgpu.driver.install import install
+
+    install(cards)
+    _cards.extend(cards)
+    numba_adapter.install()
+    return list(_cards)
+
+
+def active() -> list:
+    """The cards of this process's virtual GPU; empty if it has none."""
+    return list(_cards)
+
+
+def describe() -> str:
+    """What is active, in words: "NVIDIA A100-SXM4-80GB" or "4 x NVIDIA A100-SXM4-80GB"."""
+    if not _cards:
+        return "none"
+    return f"{len(_cards)} x {_cards[0].name}" if len(_cards) > 1 else _cards[0].name
+
+
+def findings() -> list:
+    """What the sanitizers and faults have reported so far in this process, in order."""
+    from grader.vgpu.driver.state import driver
+
+    return list(driver.findings)
+
+
+def spans() -> list:
+    """The modelled timeline so far: `grader.vgpu.driver.clock.Span`, in order of execution."""
+    from grader.vgpu.driver.clock import CLOCK
+
+    return list(CLOCK.spans)
+
+
+def options():
+    """What launches are checked for, to be set: racecheck, initcheck, profile (bool), deadline (seconds or None)."""
+    from grader.vgpu.driver.state import driver
+
+    return driver.options
+
+
+def on_launch(observer) -> None:
+    """Call `observer(kernel, work, result, span)` after each kernel has been executed."""
+    from grader.vgpu.driver.state import driver
+
+    driver.observers.append(observer)
+
+
+def finish() -> int:
+    """Execute what is still queued, so that nothing that was asked for goes unchecked; how many operations that were."""
+    from grader.vgpu.driver.abi import LOCK
+    from grader.vgpu.driver.queue import complete
+    from grader.vgpu.driver.state import driver
+
+    with LOCK:
+        streams = [stream for context in driver.contexts for stream in context.streams]
+        waiting = sum(op.work.kind not in ("event", "wait", "free") for stream in streams for op in stream.pending)
+        complete(*[stream.last for stream in streams])
+    return waiting

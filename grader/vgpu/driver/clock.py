@@ -1,0 +1,146 @@
+"""The modelled clock: a host clock, one timeline for each engine of a device, and the spans that were put on them.
+
+Times are microseconds of the modelled machine, counted from the first call; nothing here measures anything.
+
+Work starts when its stream, its dependencies, the host call that submitted it and an engine are all ready. Work is put on
+the timelines when it is executed, which is later than, and in another order than, it was submitted; an engine therefore
+fills gaps that an earlier reservation left. Kernels share the compute engine as long as their blocks fit the device
+together.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+
+# What a host call costs, us. Launches: CUDA launch throughput as measured for back-to-back empty kernels on A100
+# (2.7 us a launch in a stream, 1.4 us a node in a graph); others are of the order that Nsight Systems shows.
+LAUNCH_US = 2.7
+GRAPH_LAUNCH_US = 6.0
+GRAPH_NODE_US = 1.4
+CALL_US = 1.0  # queueing a copy or a memset
+EVENT_US = 0.5
+SYNC_US = 1.5
+QUERY_US = 0.5
+ALLOC_US = 60.0  # cuMemAlloc, cuMemFree, cuMemHostAlloc
+ALLOC_ASYNC_US = 1.5
+# What a copy costs before its first byte, us, and how much slower the driver's staging makes pageable memory
+# (T4: 12.18 GB/s pinned, 3.96 pageable host to device, and 1.58 device to host).
+COPY_LATENCY_US = 8.0
+PAGEABLE_TO_DEVICE = 3.96 / 12.18
+DEVICE_TO_PAGEABLE = 1.58 / 13.01
+NVLINK_GBS = {(8, 0): 300.0, (9, 0): 450.0}  # one direction
+KERNEL_US = 2.0  # from the start of an empty kernel to its end
+DRAM_SHARE = 0.85  # of the peak bandwidth that copies within the device reach
+
+MAX_SPANS = 200_000
+
+
+@dataclass(frozen=True)
+class Span:
+    """One piece of work on the timeline."""
+
+    name: str
+    kind: str  # "kernel", "h2d", "d2h", "d2d", "p2p", "set", "host", "prefetch", "event"
+    device: int
+    stream: int  # 0: legacy default stream
+    engine: str  # "compute", "h2d", "d2h", "p2p", "host"
+    start_us: float
+    end_us: float
+    nbytes: int = 0
+    graph: int | None = None  # id of the graph whose launch it was part of
+
+
+class Clock:
+    """The host's clock, one per process: calls of all threads advance it one after another."""
+
+    def __init__(self):
+        self.host_us = 0.0
+        self.spans: deque[Span] = deque(maxlen=MAX_SPANS)
+
+    def spend(self, us: float) -> float:
+        """The host is busy for so long; the time when it is done."""
+        self.host_us += us
+        return self.host_us
+
+    def wait_until(self, us: float) -> None:
+        """The host blocks until then, if it is not later already."""
+        self.host_us = max(self.host_us, us)
+
+
+CLOCK = Clock()
+
+
+class Engine:
+    """Something that works at a limited rate. `share`: the part of it that a piece of work takes while it runs."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self._busy: list[tuple[float, float, float]] = []  # (start, end, share)
+        self._end = 0.0
+
+    def reserve(self, ready: float, duration: float, share: float = 1.0) -> float:
+        """The earliest start, not before `ready`, at which `share` is free for the whole duration."""
+        if ready >= self._end:
+            self._busy.clear()
+            start = ready
+        else:
+            starts = sorted({ready, *(end for _, end, _ in self._busy if end > ready)})
+            start = next(t for t in starts if self._peak(t, t + duration) + share <= 1.0 + 1e-9)
+        self._busy.append((start, start + duration, share))
+        del self._busy[:-64]  # gaps further back than this are not filled
+        self._end = max(self._end, start + duration)
+        return start
+
+    def _peak(self, start: float, end: float) -> float:
+        """The most that is taken at any moment within the interval."""
+        overlapping = [span for span in self._busy if span[0] < end and span[1] > start]
+        moments = {start, *(span[0] for span in overlapping if span[0] > start)}
+        return max(
+            (sum(share for s, e, share in overlapping if s <= moment < e) for moment in moments),
+            default=0.0,
+        )
+
+
+_thread = threading.local()
+
+
+def current_graph() -> int | None:
+    """The graph whose launch is being executed by this thread, for the spans."""
+    return getattr(_thread, "graph", None)
+
+
+def set_current_graph(graph: int | None) -> None:
+    """Say that spans from now on belong to this graph's launch."""
+    _thread.graph = graph
+
+
+def copy_us(card, kind: str, nbytes: int, pageable: bool) -> float:
+    """How long a copy takes: latency + bytes / bandwidth."""
+    if kind == "d2d":
+        rate = card.bandwidth_gbs * DRAM_SHARE / 2  # every byte is read and written
+        return KERNEL_US + nbytes / (rate * 1e3)
+    if kind == "p2p":
+        rate = NVLINK_GBS.get(card.cc, card.pcie_gbs) if card.nvlink else card.pcie_gbs
+        return COPY_LATENCY_US + nbytes / (rate * 1e3)
+    rate = card.pcie_gbs
+    if pageable:
+        rate *= DEVICE_TO_PAGEABLE if kind == "d2h" else PAGEABLE_TO_DEVICE
+    return COPY_LATENCY_US + nbytes / (rate * 1e3)
+
+
+def set_us(card, nbytes: int) -> float:
+    """How long a memset takes."""
+    return KERNEL_US + nbytes / (card.bandwidth_gbs * DRAM_SHARE * 1e3)
+
+
+def kernel_us(card, counters) -> float:
+    """How long a kernel takes: launch + the larger of its memory time and its issue time.
+
+    `counters` is LaunchResult.counters; attributes that it lacks count as 0.
+    """
+    nbytes = getattr(counters, "dram_bytes", None) or 32 * (getattr(counters, "sectors", 0) or 0)
+    instructions = getattr(counters, "instructions", 0) or 0  # per warp
+    issue = instructions / (4 * card.sms * card.clock_mhz)  # 4 schedulers an SM issue one a clock each
+    return KERNEL_US + max(nbytes / (card.bandwidth_gbs * 1e3), issue)

@@ -1,0 +1,243 @@
+"""Graph Management: instantiated graphs — launch, update, switching nodes off."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import ClassVar
+
+from grader.vgpu.driver import clock, errors, recorder
+from grader.vgpu.driver.abi import entry, out, ptr, u32, u64
+from grader.vgpu.driver.clock import CALL_US, GRAPH_LAUNCH_US, GRAPH_NODE_US
+from grader.vgpu.driver.errors import CudaError
+from grader.vgpu.driver.graph import Graph, Node
+from grader.vgpu.driver.queue import Op, submit
+from grader.vgpu.driver.state import DEFAULT_HANDLE, EXEC, GRAPH, NODE, STREAM, Object, current_context, driver
+from grader.vgpu.driver.structs import GraphExecUpdateResultInfo, GraphInstantiateParams
+from grader.vgpu.driver.work import Work
+
+AUTO_FREE, UPLOAD, DEVICE_LAUNCH, NODE_PRIORITY = 1, 2, 4, 8
+# CUgraphExecUpdateResult
+UPDATE_ERROR, TOPOLOGY_CHANGED, TYPE_CHANGED = 1, 2, 3
+
+
+@dataclass
+class Step:
+    """A node as it was instantiated."""
+
+    node: Node  # of the definition
+    work: Work
+    after: list[int]  # indices of steps
+    enabled: bool = True
+
+
+def steps_of(graph: Graph) -> list[Step]:
+    """The graph's nodes in an order in which they can be run, with copies of their work."""
+    order = graph.ordered()
+    at = {node: k for k, node in enumerate(order)}
+    return [Step(node, node.work.copy(), sorted(at[dep] for dep in node.deps)) for node in order]
+
+
+def describe(steps: list[Step]) -> list[dict]:
+    """As a recording has them."""
+    return [{**step.work.describe(), "after": list(step.after), "enabled": step.enabled} for step in steps]
+
+
+def run_steps(steps: list[Step], op: Op, ready: float) -> float:
+    """Run the steps in the stream of `op`, none before `ready`; when the last one ends."""
+    ops: list[Op] = []
+    for step in steps:
+        inner = Op(op.stream, step.work, [ops[k] for k in step.after], ready)
+        if step.enabled:
+            inner.submit_us += GRAPH_NODE_US * (not step.after)
+            step.work.run(inner)
+        else:
+            inner.start_us = inner.end_us = inner.ready_us
+        ops.append(inner)
+    return max((inner.end_us for inner in ops), default=ready)
+
+
+@dataclass
+class GraphLaunch(Work):
+    """The launch of an instantiated graph, as it was when it was launched."""
+
+    steps: list[Step]
+    number: int
+    kind: ClassVar[str] = "graph"
+
+    def run(self, op) -> None:
+        op.start_us = op.ready_us
+        clock.set_current_graph(self.number)
+        try:
+            op.end_us = run_steps(self.steps, op, op.start_us)
+        finally:
+            clock.set_current_graph(None)
+
+    def describe(self) -> dict:
+        return {"op": "graph_launch", "exec": self.number}
+
+
+@dataclass
+class ChildGraph(Work):
+    """A graph as a node of another."""
+
+    graph: Graph
+    kind: ClassVar[str] = "graph"
+    node_type: ClassVar[int] = 4
+
+    def run(self, op) -> None:
+        op.start_us = op.ready_us
+        op.end_us = run_steps(steps_of(self.graph), op, op.start_us)
+
+    def describe(self) -> dict:
+        return {"op": "child", "nodes": describe(steps_of(self.graph))}
+
+    def copy(self) -> ChildGraph:
+        return ChildGraph(self.graph.clone())
+
+
+class Exec(Object):
+    """An instantiated graph."""
+
+    def __init__(self, graph: Graph, flags: int):
+        if flags & ~(AUTO_FREE | UPLOAD | DEVICE_LAUNCH | NODE_PRIORITY):
+            raise CudaError(errors.INVALID_VALUE)
+        if flags & DEVICE_LAUNCH:
+            raise CudaError(
+                errors.NOT_SUPPORTED, "graphs that the device launches are not supported by the virtual GPU"
+            )
+        steps = steps_of(graph)
+        super().__init__()
+        self.flags = flags
+        self.graph = graph.number
+        self.number = driver.number("exec")
+        self.steps = steps
+        if recorder.recording():
+            ordinal = current_context().device.ordinal
+            recorder.emit("graph", ordinal, graph=self.graph, exec=self.number, nodes=describe(steps))
+
+    def step(self, node: Node) -> Step:
+        """The step that was made of this node. Raises CudaError INVALID_VALUE."""
+        for step in self.steps:
+            if step.node is node or step.node.origin is node or step.node is node.origin:
+                return step
+        raise CudaError(errors.INVALID_VALUE)
+
+    def replace(self, node: Node, work: Work) -> None:
+        """Give a node other parameters in this exec only."""
+        step = self.step(node)
+        if type(step.work) is not type(work):
+            raise CudaError(errors.INVALID_VALUE)
+        self._change(
+            [other if other is not step else Step(step.node, work, step.after, step.enabled) for other in self.steps]
+        )
+
+    def enable(self, node: Node, enabled: bool) -> None:
+        """Switch a kernel, memcpy or memset node on or off. Raises CudaError INVALID_VALUE for other kinds."""
+        step = self.step(node)
+        if step.work.node_type not in (0, 1, 2):
+            raise CudaError(errors.INVALID_VALUE)
+        self._change(
+            [other if other is not step else Step(step.node, step.work, step.after, enabled) for other in self.steps]
+        )
+
+    def update(self, graph: Graph) -> tuple[int, Node | None]:
+        """Take all parameters from a graph of the same shape: (CUgraphExecUpdateResult, the node in the way)."""
+        fresh = steps_of(graph)
+        if len(fresh) != len(self.steps):
+            return TOPOLOGY_CHANGED, None
+        for old, new in zip(self.steps, fresh, strict=True):
+            if old.after != new.after:
+                return TOPOLOGY_CHANGED, new.node
+            if old.work.node_type != new.work.node_type:
+                return TYPE_CHANGED, new.node
+        merged = [Step(old.node, new.work, new.after, old.enabled) for old, new in zip(self.steps, fresh, strict=True)]
+        self._change(merged)
+        return 0, None
+
+    def _change(self, steps: list[Step]) -> None:
+        """Launches that are queued keep the steps that they were launched with, so the list is a new one."""
+        self.steps = steps
+        if recorder.recording():
+            ordinal = current_context().device.ordinal
+            recorder.emit("graph_update", ordinal, exec=self.number, nodes=describe(steps))
+
+
+@entry("cuGraphInstantiateWithFlags", out(u64), GRAPH, u64)
+def graph_instantiate_with_flags(ctx, graph, flags):
+    return Exec(graph, flags).handle
+
+
+@entry("cuGraphInstantiateWithParams", DEFAULT_HANDLE, out(u64), GRAPH, ptr)
+def graph_instantiate_with_params(ctx, default_stream, graph, params):
+    given = GraphInstantiateParams.at(params)
+    made = Exec(graph, given.flags)
+    if given.flags & UPLOAD:
+        STREAM.convert(given.hUploadStream, default_stream)
+    given.hErrNode_out, given.result_out = 0, 0
+    return made.handle
+
+
+@entry("cuGraphExecGetFlags", EXEC, out(u64))
+def graph_exec_get_flags(ctx, made):
+    return made.flags
+
+
+@entry("cuGraphExecGetId", EXEC, out(u32))
+def graph_exec_get_id(ctx, made):
+    return made.number
+
+
+@entry("cuGraphUpload", EXEC, STREAM)
+def graph_upload(ctx, made, stream):
+    """Takes the first launch's preparation out of the first launch, in which it costs nothing here."""
+    clock.CLOCK.spend(CALL_US)
+
+
+@entry("cuGraphLaunch", EXEC, STREAM)
+def graph_launch(ctx, made, stream):
+    if stream.capture is not None:
+        stream.capture.add(stream, _as_child(made))
+        return
+    submit(stream, GraphLaunch(made.steps, made.number), host_us=GRAPH_LAUNCH_US)
+
+
+def _as_child(made: Exec) -> ChildGraph:
+    """A graph launch that is captured becomes a child graph."""
+    graph, nodes = Graph(), []
+    for step in made.steps:
+        work = step.work.copy() if step.enabled else Work()
+        nodes.append(graph.add(work, [nodes[k] for k in step.after]))
+    return ChildGraph(graph)
+
+
+@entry("cuGraphExecDestroy", EXEC, context=False)
+def graph_exec_destroy(made):
+    made.release()
+    if recorder.recording():
+        recorder.emit("graph_destroy", 0, exec=made.number)
+
+
+@entry("cuGraphExecUpdate", EXEC, GRAPH, ptr)
+def graph_exec_update(ctx, made, graph, info):
+    result, node = made.update(graph)
+    if info:
+        told = GraphExecUpdateResultInfo.at(info)
+        told.result, told.errorNode, told.errorFromNode = result, node.handle if node else 0, 0
+    if result:
+        raise CudaError(errors.GRAPH_EXEC_UPDATE_FAILURE)
+
+
+@entry("cuGraphNodeSetEnabled", EXEC, NODE, u32)
+def graph_node_set_enabled(ctx, made, node, enabled):
+    made.enable(node, bool(enabled))
+
+
+@entry("cuGraphNodeGetEnabled", EXEC, NODE, ptr)
+def graph_node_get_enabled(ctx, made, node, enabled):
+    if not enabled:
+        raise CudaError(errors.INVALID_VALUE)
+    step = made.step(node)
+    if step.work.node_type not in (0, 1, 2):
+        raise CudaError(errors.INVALID_VALUE)
+    ctypes.c_uint.from_address(enabled).value = step.enabled

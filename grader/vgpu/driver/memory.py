@@ -1,0 +1,354 @@
+"""Memory Management: device, pinned, registered and managed memory, and who may touch which address.
+
+Every allocation of the process is in one table, whatever the context, as unified addressing has it. Pinned and managed
+memory is shown to the memories of all contexts. Addresses are the process's own, so a host pointer is a device pointer.
+"""
+
+from __future__ import annotations
+
+import bisect
+
+import numpy as np
+
+from grader.vgpu.driver import errors, recorder
+from grader.vgpu.driver.abi import entry, opt, out, ptr, say, size, u32, u64
+from grader.vgpu.driver.clock import ALLOC_US, CLOCK
+from grader.vgpu.driver.errors import CudaError
+from grader.vgpu.driver.state import Context, driver
+
+_starts: list[int] = []  # of driver.allocations, sorted
+
+HOST_PORTABLE, HOST_DEVICEMAP, HOST_WRITECOMBINED = 1, 2, 4
+REGISTER_FLAGS = 0x1 | 0x2 | 0x4 | 0x8  # portable, device map, io memory, read-only
+ATTACH_GLOBAL, ATTACH_HOST, ATTACH_SINGLE = 1, 2, 4
+
+
+class Allocation:
+    """One live allocation. `kind`: "device", "managed", "host" or "registered"."""
+
+    def __init__(self, context: Context, address: int, nbytes: int, kind: str, pool=None, flags: int = 0):
+        self.context = context
+        self.address = address
+        self.nbytes = nbytes
+        self.kind = kind
+        self.pool = pool
+        self.flags = flags
+        self.id = driver.number("allocation")
+        self.location = (1, context.device.ordinal) if kind == "device" else (2, 0)  # CUmemLocation: where it is now
+        self.last_prefetch: tuple[int, int] | None = None
+        self.advice: dict[str, object] = {}
+        self.known: np.ndarray | None = None  # the bytes as a recording has them
+        self.freeing = False  # a stream-ordered free is queued
+        self._shown_to: list[Context] = []
+        driver.allocations[address] = self
+        bisect.insort(_starts, address)
+        if kind == "device":
+            context.device.used_bytes += nbytes
+        if self.shared:
+            for other in driver.contexts:
+                if other.memory is not context.memory:
+                    self.show_to(other)
+        else:
+            for other in driver.contexts:
+                if context.device.ordinal in other.peers and other.memory is not context.memory:
+                    self.show_to(other)
+
+    @property
+    def shared(self) -> bool:
+        """The host and every device can touch it."""
+        return self.kind != "device"
+
+    @property
+    def end(self) -> int:
+        """The address after its last byte."""
+        return self.address + self.nbytes
+
+    def show_to(self, context: Context) -> None:
+        """Let another context's kernels touch it."""
+        if context not in self._shown_to and context.memory is not self.context.memory:
+            context.memory.register(self.address, self.nbytes)
+            self._shown_to.append(context)
+
+    def hide_from(self, context: Context) -> None:
+        """The reverse of `show_to`."""
+        if context in self._shown_to:
+            self._shown_to.remove(context)
+            if context.alive:
+                context.memory.free(self.address)
+
+    def view(self) -> np.ndarray:
+        """Its bytes."""
+        return self.context.memory.view(self.address, self.nbytes)
+
+    def release(self) -> None:
+        """Free it."""
+        for context in list(self._shown_to):
+            self.hide_from(context)
+        self.context.memory.free(self.address)
+        self.forget()
+
+    def forget(self) -> None:
+        """Take it out of the table without touching its context's memory, which is gone or has freed it."""
+        for context in list(self._shown_to):
+            self.hide_from(context)
+        driver.allocations.pop(self.address, None)
+        at = bisect.bisect_left(_starts, self.address)
+        if at < len(_starts) and _starts[at] == self.address:
+            del _starts[at]
+        if self.kind == "device":
+            self.context.device.used_bytes -= self.nbytes
+        if self.pool is not None:
+            self.pool.returned(self.nbytes)
+
+
+def find(address: int) -> Allocation | None:
+    """The live allocation that holds this address."""
+    at = bisect.bisect_right(_starts, address) - 1
+    if at < 0:
+        return None
+    allocation = driver.allocations[_starts[at]]
+    return allocation if address < allocation.end else None
+
+
+def within(address: int, nbytes: int) -> Allocation | None:
+    """The live allocation that holds all of these bytes; CudaError INVALID_VALUE if it holds only some."""
+    allocation = find(address)
+    if allocation is not None and address + nbytes > allocation.end:
+        raise CudaError(
+            errors.INVALID_VALUE,
+            f"a copy or memset of {nbytes} bytes at {address:#x} runs {address + nbytes - allocation.end} bytes past the "
+            f"end of an allocation of {allocation.nbytes} bytes",
+        )
+    return allocation
+
+
+def require(address: int, nbytes: int, context: Context) -> None:
+    """At execution: the bytes must still be allocated, else it is an illegal address, which is sticky."""
+    allocation = find(address)
+    if allocation is None or address + nbytes > allocation.end:
+        say(f"a queued copy or memset of {nbytes} bytes at {address:#x} found that memory freed when it was executed")
+        raise CudaError(errors.ILLEGAL_ADDRESS)
+
+
+def written(address: int, nbytes: int) -> None:
+    """Tell initcheck that a copy or memset has written these bytes."""
+    allocation = find(address)
+    if allocation is not None:
+        allocation.context.memory.written(address, nbytes)
+
+
+def allocate(context: Context, nbytes: int, kind: str, stream=None, pool=None, flags: int = 0) -> Allocation:
+    """Allocate, or raise CudaError: INVALID_VALUE for 0 bytes, OUT_OF_MEMORY beyond what the card or this host has."""
+    if nbytes == 0:
+        raise CudaError(errors.INVALID_VALUE)
+    device = context.device
+    if kind == "device" and device.used_bytes + nbytes > device.card.memory_bytes:
+        raise CudaError(errors.OUT_OF_MEMORY)
+    try:
+        address = context.memory.allocate(nbytes, kind=kind).address
+    except MemoryError:
+        raise CudaError(
+            errors.OUT_OF_MEMORY,
+            f"{nbytes} bytes do not fit into this computer's memory, in which the virtual GPU keeps its own",
+        ) from None
+    allocation = Allocation(context, address, nbytes, kind, pool, flags)
+    if allocation.shared:  # the host may write it without a call that we see
+        context.memory.written(address, nbytes)
+    if recorder.recording():
+        _tell_allocation(allocation, stream)
+    return allocation
+
+
+def _tell_allocation(allocation: Allocation, stream=None) -> None:
+    recorder.emit(
+        "alloc",
+        allocation.context.device.ordinal,
+        address=allocation.address,
+        nbytes=allocation.nbytes,
+        kind=allocation.kind,
+        stream=stream.number if stream else None,
+        pool=allocation.pool.number if allocation.pool else None,
+    )
+    if allocation.kind in ("host", "managed"):
+        allocation.known = allocation.view().copy()
+
+
+def _tell_free(allocation: Allocation) -> None:
+    if recorder.recording():
+        recorder.emit("free", allocation.context.device.ordinal, address=allocation.address, stream=None)
+
+
+def tell_host_writes() -> None:
+    """Before an op that could see them: what the host has written to memory that it shares with the device."""
+    for allocation in list(driver.allocations.values()):
+        if not allocation.shared:
+            continue
+        now = allocation.view()
+        if allocation.known is None:
+            changed = [(0, allocation.nbytes)]
+        else:
+            changed = _ranges(np.flatnonzero(now != allocation.known))
+        for start, end in changed:
+            data = now[start:end].tobytes()
+            recorder.emit("host", allocation.context.device.ordinal, address=allocation.address + start, data=data)
+        if changed:
+            allocation.known = now.copy()
+
+
+def note_device_writes() -> None:
+    """After executing work: what shared memory holds now is the device's doing and known to a replay."""
+    for allocation in driver.allocations.values():
+        if allocation.shared:
+            allocation.known = allocation.view().copy()
+
+
+def _ranges(changed: np.ndarray, gap: int = 4096) -> list[tuple[int, int]]:
+    """The ranges of these offsets, joined where they are less than `gap` apart."""
+    if not changed.size:
+        return []
+    cuts = np.flatnonzero(np.diff(changed) > gap)
+    starts = [changed[0], *changed[cuts + 1]]
+    ends = [*changed[cuts], changed[-1]]
+    return [(int(a), int(b) + 1) for a, b in zip(starts, ends, strict=True)]
+
+
+def _owned(address: int, *kinds: str) -> Allocation:
+    """The allocation that starts here, of one of these kinds; CudaError INVALID_VALUE otherwise."""
+    allocation = driver.allocations.get(address)
+    if allocation is None or allocation.kind not in kinds or allocation.freeing:
+        raise CudaError(errors.INVALID_VALUE)
+    return allocation
+
+
+def _unsafe(context: Context) -> None:
+    """Calls that may synchronise are not allowed while this thread captures (Stream Management, capture modes)."""
+    from grader.vgpu.driver.capture import refuse_unsafe_call
+
+    refuse_unsafe_call()
+    CLOCK.spend(ALLOC_US)
+
+
+def _free(allocation: Allocation) -> None:
+    """Wait for the device, as cuMemFree does, and free."""
+    from grader.vgpu.driver.queue import wait_for_context
+
+    if not allocation.context.fault:
+        wait_for_context(allocation.context)
+    _tell_free(allocation)
+    allocation.release()
+
+
+@entry("cuMemGetInfo", out(size), out(size))
+def mem_get_info(ctx):
+    """Free and total bytes of the current device."""
+    card = ctx.device.card
+    return card.memory_bytes - ctx.device.used_bytes, card.memory_bytes
+
+
+@entry("cuMemAlloc", out(u64), size)
+def mem_alloc(ctx, nbytes):
+    _unsafe(ctx)
+    return allocate(ctx, nbytes, "device").address
+
+
+@entry("cuMemAllocPitch", out(u64), out(size), size, size, u32)
+def mem_alloc_pitch(ctx, width, height, element):
+    """The pitch is a multiple of 512 bytes, as on all cards of the table."""
+    _unsafe(ctx)
+    if element not in (4, 8, 16) or not width or not height:
+        raise CudaError(errors.INVALID_VALUE)
+    pitch = -(-width // 512) * 512
+    return allocate(ctx, pitch * height, "device").address, pitch
+
+
+@entry("cuMemFree", u64)
+def mem_free(ctx, address):
+    if address == 0:
+        return
+    _unsafe(ctx)
+    _free(_owned(address, "device", "managed"))
+
+
+@entry("cuMemGetAddressRange", opt(u64), opt(size), u64)
+def mem_get_address_range(ctx, address):
+    allocation = find(address)
+    if allocation is None:
+        raise CudaError(errors.NOT_FOUND)
+    return allocation.address, allocation.nbytes
+
+
+@entry("cuMemHostAlloc", out(u64), size, u32)
+def mem_host_alloc(ctx, nbytes, flags):
+    if flags & ~(HOST_PORTABLE | HOST_DEVICEMAP | HOST_WRITECOMBINED):
+        raise CudaError(errors.INVALID_VALUE)
+    _unsafe(ctx)
+    return allocate(ctx, nbytes, "host", flags=flags | HOST_DEVICEMAP).address
+
+
+@entry("cuMemAllocHost", out(u64), size)
+def mem_alloc_host(ctx, nbytes):
+    _unsafe(ctx)
+    return allocate(ctx, nbytes, "host", flags=HOST_DEVICEMAP).address
+
+
+@entry("cuMemFreeHost", ptr)
+def mem_free_host(ctx, address):
+    _unsafe(ctx)
+    _free(_owned(address, "host"))
+
+
+@entry("cuMemHostGetDevicePointer", out(u64), ptr, u32)
+def mem_host_get_device_pointer(ctx, address, flags):
+    allocation = find(address)
+    if flags or allocation is None or allocation.kind not in ("host", "registered"):
+        raise CudaError(errors.INVALID_VALUE)
+    return address
+
+
+@entry("cuMemHostGetFlags", out(u32), ptr)
+def mem_host_get_flags(ctx, address):
+    allocation = find(address)
+    if allocation is None or allocation.kind != "host":
+        raise CudaError(errors.INVALID_VALUE)
+    return allocation.flags
+
+
+@entry("cuMemHostRegister", ptr, size, u32)
+def mem_host_register(ctx, address, nbytes, flags):
+    """Page-lock memory of the program's own."""
+    if not address or not nbytes or flags & ~REGISTER_FLAGS:
+        raise CudaError(errors.INVALID_VALUE)
+    _unsafe(ctx)
+    first = bisect.bisect_left(_starts, address)
+    if find(address) or (first < len(_starts) and _starts[first] < address + nbytes):
+        raise CudaError(errors.HOST_MEMORY_ALREADY_REGISTERED)
+    ctx.memory.register(address, nbytes)
+    allocation = Allocation(ctx, address, nbytes, "registered", flags=flags | HOST_DEVICEMAP)
+    if recorder.recording():
+        _tell_allocation(allocation)
+
+
+@entry("cuMemHostUnregister", ptr)
+def mem_host_unregister(ctx, address):
+    if not address:
+        raise CudaError(errors.INVALID_VALUE)
+    _unsafe(ctx)
+    allocation = driver.allocations.get(address)
+    if allocation is None or allocation.kind != "registered":
+        raise CudaError(errors.HOST_MEMORY_NOT_REGISTERED)
+    _free(allocation)
+
+
+@entry("cuMemAllocManaged", out(u64), size, u32)
+def mem_alloc_managed(ctx, nbytes, flags):
+    if flags not in (ATTACH_GLOBAL, ATTACH_HOST):
+        raise CudaError(errors.INVALID_VALUE)
+    _unsafe(ctx)
+    return allocate(ctx, nbytes, "managed", flags=flags).address
+
+
+@entry("cuIpcGetMemHandle", ptr, u64)
+def ipc_get_mem_handle(ctx, handle, address):
+    raise CudaError(
+        errors.NOT_SUPPORTED, "the virtual GPU's memory belongs to one process: cuIpc* handles are not supported"
+    )

@@ -1,0 +1,183 @@
+"""Streams as queues, and when what is queued is executed: as late as the API allows.
+
+Submitting work only appends it. `complete()` executes work and all that it depends on, in the order of submission, and
+is called by whatever has to wait: a synchronisation, a copy that the host waits for, a free. A query of unfinished work
+answers "not ready" once and executes it when asked again.
+
+The legacy default stream waits for all earlier work of the context's blocking streams, and they for its (Driver API
+manual, Stream synchronization behavior); non-blocking streams take no part in that.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from grader.vgpu.driver import errors, recorder
+from grader.vgpu.driver.clock import CALL_US, CLOCK
+from grader.vgpu.driver.errors import CudaError
+from grader.vgpu.driver.state import Context, Object, driver
+
+_sequence = itertools.count(1)
+
+
+class Op:
+    """One piece of work in a stream."""
+
+    __slots__ = ("deps", "done", "end_us", "polled", "seq", "start_us", "stream", "submit_us", "work")
+
+    def __init__(self, stream: Stream, work, deps: list[Op], submit_us: float):
+        self.seq = next(_sequence)
+        self.stream = stream
+        self.work = work
+        self.deps = deps  # must be executed first; a finished one still says when it ended
+        self.done = False
+        self.polled = False  # a query has answered "not ready" for it
+        self.submit_us = submit_us
+        self.start_us = self.end_us = 0.0
+
+    @property
+    def ready_us(self) -> float:
+        """When it could start, engines aside."""
+        return max(self.submit_us, *(dep.end_us for dep in self.deps)) if self.deps else self.submit_us
+
+
+class Stream(Object):
+    """A queue of work. `kind`: "legacy", "per_thread", "blocking" or "nonblocking"."""
+
+    def __init__(self, context: Context, kind: str, priority: int = 0, number: int | None = None):
+        super().__init__()
+        self.context = context
+        self.kind = kind
+        self.priority = priority
+        self.number = driver.number("stream") if number is None else number
+        self.last: Op | None = None
+        self.pending: list[Op] = []
+        self.capture = None  # capture.Capture while capturing
+        self.capture_deps: set = set()  # the nodes that the next captured one depends on
+        self.attributes: dict[int, bytes] = {}
+        context.streams.add(self)
+        if kind != "legacy" and recorder.recording():
+            sms = context.green.sms if context.green else None
+            recorder.emit("stream", context.device.ordinal, stream=self.number, kind=kind, priority=priority, sms=sms)
+
+    @property
+    def blocking(self) -> bool:
+        """Takes part in the legacy default stream's implicit synchronisation."""
+        return self.kind in ("blocking", "per_thread")
+
+    def push(self, work, deps: list[Op] | None = None, host_us: float = CALL_US) -> Op:
+        """Queue work after what is in the stream, and after `deps`; the host spends `host_us` on the call."""
+        deps = list(deps or ())
+        if self.last is not None:
+            deps.append(self.last)
+        if self.kind == "legacy":
+            deps += [s.last for s in self.context.streams if s.blocking and s.last is not None]
+        elif self.kind != "nonblocking" and self.context.legacy.last is not None:
+            deps.append(self.context.legacy.last)
+        op = Op(self, work, deps, CLOCK.spend(host_us))
+        self.last = op
+        self.pending.append(op)
+        return op
+
+    def drop(self) -> None:
+        """Forget what is queued: the context is going, or has faulted."""
+        for op in self.pending:
+            op.done, op.deps = True, []
+        self.pending.clear()
+
+
+def submit(stream: Stream, work, deps: list[Op] | None = None, host_us: float = CALL_US, **told) -> Op | None:
+    """Queue work in a stream, or add it to the graph that the stream is capturing (then the result is None).
+
+    `told`: what a recording says of it beyond `work.describe()`. Raises CudaError where a capture forbids the call.
+    """
+    if stream.capture is not None:
+        stream.capture.add(stream, work)
+        return None
+    refuse_implicit_capture(stream)
+    if recorder.recording():
+        from grader.vgpu.driver.memory import tell_host_writes
+
+        tell_host_writes()
+        recorder.emit(device=stream.context.device.ordinal, **work.describe(), stream=stream.number, **told)
+    return stream.push(work, deps, host_us)
+
+
+def refuse_implicit_capture(stream: Stream) -> None:
+    """The legacy stream would have to wait for a capturing blocking stream: an error, and it ends that capture."""
+    if stream.kind != "legacy":
+        return
+    for other in stream.context.streams:
+        if other.capture is not None and other.blocking and not other.capture.relaxed_for_this_thread():
+            other.capture.invalidate()
+            raise CudaError(errors.STREAM_CAPTURE_IMPLICIT)
+
+
+def complete(*ops: Op | None) -> None:
+    """Execute these and all that they depend on. The host's clock does not move: `wait` does that as well."""
+    wanted: dict[int, Op] = {}
+    stack = [op for op in ops if op is not None and not op.done]
+    if not stack:
+        return
+    while stack:
+        op = stack.pop()
+        if op.seq not in wanted:
+            wanted[op.seq] = op
+            stack += [dep for dep in op.deps if not dep.done]
+    if recorder.recording():
+        from grader.vgpu.driver.memory import tell_host_writes
+
+        tell_host_writes()
+    for seq in sorted(wanted):
+        _execute(wanted[seq])
+    if recorder.recording():
+        from grader.vgpu.driver.memory import note_device_writes
+
+        note_device_writes()
+
+
+def _execute(op: Op) -> None:
+    if op.done:  # dropped by a fault
+        return
+    stream = op.stream
+    try:
+        op.work.run(op)
+    except CudaError as error:
+        stream.context.fault = stream.context.fault or error.code
+        for other in stream.context.streams:
+            other.drop()
+        return
+    finally:
+        op.done = True
+        op.deps = []
+    # Within a stream work is executed in order, so this is the first.
+    if stream.pending and stream.pending[0] is op:
+        del stream.pending[0]
+    else:
+        stream.pending.remove(op)
+
+
+def wait(*ops: Op | None) -> None:
+    """Execute these, let the host's clock wait for them, and raise the fault that executing them ended in, if any."""
+    complete(*ops)
+    for op in ops:
+        if op is not None:
+            CLOCK.wait_until(op.end_us)
+            op.stream.context.check()
+
+
+def wait_for_context(context: Context) -> None:
+    """Execute everything that the context has queued, and wait for it."""
+    wait(*[stream.last for stream in context.streams])
+    context.check()
+
+
+def ready(op: Op | None) -> bool:
+    """A query: False the first time that it meets unfinished work; the next time the work is executed."""
+    if op is None:
+        return True
+    if not op.done and not op.polled:
+        op.polled = True
+        return False
+    wait(op)
+    return True

@@ -1,0 +1,320 @@
+"""What can be queued in a stream or be a node of a graph: kernels, copies, memsets, host functions, and so on.
+
+A work item is plain parameters with four methods: `run(op)` does it and puts it on the timeline; `describe()` says it
+to a recording; `kind` and `node_type` (CUgraphNodeType) say what it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from grader.vgpu.driver import clock, errors
+from grader.vgpu.driver.clock import CLOCK, Span
+from grader.vgpu.driver.errors import CudaError
+from grader.vgpu.driver.state import driver
+
+
+@dataclass
+class Work:
+    """Nothing at all: an empty node, and the base of the others."""
+
+    kind: ClassVar[str] = "empty"
+    node_type: ClassVar[int] = 5
+
+    def run(self, op) -> None:
+        """Do it. Raises CudaError with the sticky code of a device fault."""
+        op.start_us = op.end_us = op.ready_us
+
+    def describe(self) -> dict:
+        """Its entry in a recording, without stream and device."""
+        return {"op": "empty"}
+
+    def copy(self):
+        """Itself again, for a graph that is instantiated or cloned."""
+        return replace(self)
+
+    def _occupy(self, op, engine: str, duration: float, name: str, nbytes: int = 0, share: float = 1.0) -> Span:
+        """Put it on an engine's timeline and among the spans."""
+        device = op.stream.context.device
+        op.start_us = device.engines[engine].reserve(op.ready_us, duration, share)
+        op.end_us = op.start_us + duration
+        span = Span(
+            name, self.kind, device.ordinal, op.stream.number, engine, op.start_us, op.end_us, nbytes,
+            clock.current_graph(),
+        )  # fmt: skip
+        CLOCK.spans.append(span)
+        return span
+
+
+@dataclass
+class Copy(Work):
+    """Copy `rows` rows of `nbytes` bytes. Addresses are the process's own, on either side."""
+
+    dst: int
+    src: int
+    nbytes: int
+    way: str = "h2d"  # "h2d", "d2h", "d2d", "h2h", "p2p"
+    rows: int = 1
+    dst_pitch: int = 0
+    src_pitch: int = 0
+    dst_device: int | None = None  # as in a recording: None is pageable host memory, -1 pinned
+    src_device: int | None = None
+    staged: bytes | None = field(default=None, repr=False)  # the source, rows joined, taken at the call
+    asynchronous: bool = True
+    node_type: ClassVar[int] = 1
+
+    @property
+    def kind(self) -> str:
+        return self.way
+
+    def run(self, op) -> None:
+        from grader.vgpu.driver.memory import require, written
+
+        extents = [(self.dst, self.dst_pitch, self.dst_device)]
+        if self.staged is None:
+            extents.append((self.src, self.src_pitch, self.src_device))
+        for address, pitch, device in extents:
+            if device is not None:
+                require(address, pitch * (self.rows - 1) + self.nbytes, op.stream.context)
+        for row in range(self.rows):
+            target = self.dst + row * self.dst_pitch
+            if self.staged is None:
+                ctypes.memmove(target, self.src + row * self.src_pitch, self.nbytes)
+            else:
+                ctypes.memmove(target, self.staged[row * self.nbytes : (row + 1) * self.nbytes], self.nbytes)
+            if self.dst_device is not None:
+                written(target, self.nbytes)
+        card = op.stream.context.device.card
+        total = self.nbytes * self.rows
+        pageable = self.src_device is None or self.dst_device is None
+        engine = {"h2d": "h2d", "d2h": "d2h", "p2p": "p2p", "d2d": "compute", "h2h": "host"}[self.way]
+        self._occupy(op, engine, clock.copy_us(card, self.way, total, pageable), f"copy {self.way}", total)
+
+    def describe(self) -> dict:
+        return {
+            "op": "copy",
+            "kind": self.way,
+            "dst": self.dst,
+            "src": self.src,
+            "nbytes": self.nbytes,
+            "rows": self.rows,
+            "dst_pitch": self.dst_pitch,
+            "src_pitch": self.src_pitch,
+            "dst_device": self.dst_device,
+            "src_device": self.src_device,
+            "async": self.asynchronous,
+            "data": self.staged if self.src_device is None else None,
+        }
+
+
+@dataclass
+class Set(Work):
+    """Fill `rows` rows of `count` elements of `element` bytes."""
+
+    dst: int
+    value: int
+    element: int
+    count: int
+    rows: int = 1
+    pitch: int = 0
+    asynchronous: bool = True
+    kind: ClassVar[str] = "set"
+    node_type: ClassVar[int] = 2
+
+    def run(self, op) -> None:
+        from grader.vgpu.driver.memory import require, written
+
+        nbytes = self.element * self.count
+        require(self.dst, self.pitch * (self.rows - 1) + nbytes, op.stream.context)
+        pattern = np.array([self.value], np.uint64).view(np.uint8)[: self.element]
+        row = np.tile(pattern, self.count).tobytes()
+        for k in range(self.rows):
+            ctypes.memmove(self.dst + k * self.pitch, row, nbytes)
+            written(self.dst + k * self.pitch, nbytes)
+        total = nbytes * self.rows
+        self._occupy(op, "compute", clock.set_us(op.stream.context.device.card, total), "memset", total)
+
+    def describe(self) -> dict:
+        return {
+            "op": "set",
+            "dst": self.dst,
+            "value": self.value,
+            "element": self.element,
+            "count": self.count,
+            "rows": self.rows,
+            "pitch": self.pitch,
+            "async": self.asynchronous,
+        }
+
+
+@dataclass
+class Launch(Work):
+    """Launch a kernel. `args` is the parameter block."""
+
+    kernel: object  # library.Kernel
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    args: bytes = field(repr=False)
+    cooperative: bool = False
+    cluster: tuple[int, int, int] | None = None
+    kind: ClassVar[str] = "kernel"
+    node_type: ClassVar[int] = 0
+
+    def run(self, op) -> None:
+        from grader.vgpu.machine import LaunchOptions, launch
+
+        context = op.stream.context
+        wanted = driver.options
+        options = LaunchOptions(
+            racecheck=wanted.racecheck,
+            initcheck=wanted.initcheck,
+            deadline=wanted.deadline,
+            profile=wanted.profile,
+            cooperative=self.cooperative,
+        )
+        code = self.kernel.code(context)
+        result = launch(code, self.grid, self.block, self.args, shared=self.shared, options=options)
+        if result.printed:
+            sys.stdout.write(result.printed.decode(errors="replace"))
+            sys.stdout.flush()
+        for finding in result.findings:
+            if finding not in driver.findings:
+                driver.findings.append(finding)
+        duration = clock.kernel_us(context.device.card, result.counters)
+        span = self._occupy(op, "compute", duration, self.kernel.name, share=self.kernel.share(self, context))
+        for observer in driver.observers:
+            observer(code, self, result, span)
+        if result.fault is not None:
+            raise _fault(result.fault, self.kernel.name)
+
+    def describe(self) -> dict:
+        return {
+            "op": "launch",
+            "module": self.kernel.library.number,
+            "kernel": self.kernel.name,
+            "grid": list(self.grid),
+            "block": list(self.block),
+            "shared": self.shared,
+            "args": self.args,
+            "params": [list(param) for param in self.kernel.params],
+            "cooperative": self.cooperative,
+            "cluster": list(self.cluster) if self.cluster else None,
+        }
+
+
+def _fault(fault, kernel: str) -> CudaError:
+    """The sticky error of a device fault, which is printed here: a CUresult cannot say where it happened."""
+    code = errors.FAULTS.get(fault.kind, errors.LAUNCH_FAILED)
+    where = "".join(
+        f", {what} {value}"
+        for what, value in (("line", fault.line), ("block", fault.block), ("thread", fault.thread))
+        if value is not None and f"{what} " not in fault.message
+    )
+    print(f"grader: {fault.message}{where} (kernel {kernel}, {errors.name(code)})", file=sys.stderr, flush=True)
+    if fault not in driver.findings:
+        driver.findings.append(fault)
+    return CudaError(code)
+
+
+@dataclass
+class HostFunction(Work):
+    """Call a C function with `data`; with `status` it is a stream callback (stream, status, data)."""
+
+    function: int
+    data: int
+    stream_handle: int | None = None  # for a stream callback
+    kind: ClassVar[str] = "host"
+    node_type: ClassVar[int] = 3
+
+    def run(self, op) -> None:
+        self._occupy(op, "host", clock.EVENT_US, "host function")
+        driver.local.in_callback = True
+        try:
+            if self.stream_handle is None:
+                ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.function)(self.data)
+            else:
+                kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+                kind(self.function)(self.stream_handle, errors.SUCCESS, self.data)
+        finally:
+            driver.local.in_callback = False
+
+    def describe(self) -> dict:
+        return {"op": "host_func"}
+
+
+@dataclass
+class EventRecord(Work):
+    """Note the time in an event. As a graph node it sets the event's completion at each launch."""
+
+    event: object
+    kind: ClassVar[str] = "event"
+    node_type: ClassVar[int] = 7
+
+    def run(self, op) -> None:
+        super().run(op)
+        if clock.current_graph() is not None:
+            self.event.op = op
+
+    def describe(self) -> dict:
+        return {"op": "event", "event": self.event.number}
+
+
+@dataclass
+class EventWait(Work):
+    """Wait for an event. In a stream the dependency is the op's; as a graph node it is looked up at the launch."""
+
+    event: object
+    kind: ClassVar[str] = "wait"
+    node_type: ClassVar[int] = 6
+
+    def run(self, op) -> None:
+        super().run(op)
+        if clock.current_graph() is not None and self.event.op is not None:
+            from grader.vgpu.driver.queue import complete
+
+            complete(self.event.op)
+            op.end_us = max(op.end_us, self.event.op.end_us)
+
+    def describe(self) -> dict:
+        return {"op": "wait", "event": self.event.number}
+
+
+@dataclass
+class Prefetch(Work):
+    """Move pages of managed memory. Only the timeline and the range's attributes show it: there is one memory."""
+
+    address: int
+    nbytes: int
+    location: tuple[int, int]  # CUmemLocation: (type, id)
+    kind: ClassVar[str] = "prefetch"
+
+    def run(self, op) -> None:
+        from grader.vgpu.driver.memory import find
+
+        allocation = find(self.address)
+        before = allocation.location if allocation else (2, 0)
+        if allocation:
+            allocation.location = allocation.last_prefetch = self.location
+        moved = self.nbytes if before != self.location else 0
+        way = "h2d" if self.location[0] == 1 else "d2h"
+        card = op.stream.context.device.card
+        self._occupy(op, way, clock.copy_us(card, way, moved, pageable=False), "prefetch", moved)
+
+    def describe(self) -> dict:
+        return {
+            "op": "prefetch",
+            "address": self.address,
+            "nbytes": self.nbytes,
+            "location": location_name(self.location),
+        }
+
+
+def location_name(location: tuple[int, int]) -> str:
+    """A CUmemLocation in a recording."""
+    return f"device:{location[1]}" if location[0] == 1 else "host"

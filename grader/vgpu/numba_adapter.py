@@ -1,0 +1,140 @@
+"""What is adapted in numba-cuda, all in one place.
+
+* Its linker's last step gives linked PTX in place of machine code: after link-time optimisation, and so what would really
+  run. (The driver has the same PTX assembled too, for register counts, and refuses what ptxas refuses.)
+* Line numbers are on by default, since a report without the student's line is of little use; the code is unaffected.
+* Kernels in numba's on-disk cache are kept apart from those of a real GPU.
+* `inspect_sass` shows what ptxas makes of the PTX.
+
+Written for numba-cuda 0.30. The patches are applied when the modules are imported, so a program that does not use numba
+does not pay for it.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import re
+import sys
+from collections.abc import Callable
+from types import ModuleType
+
+from grader.vgpu.driver import facts
+
+
+def _patch_driver(module: ModuleType) -> None:
+    """numba.cuda.cudadrv.driver"""
+
+    def complete(self):
+        """Link, and give the PTX as what the driver is to load."""
+        if self._has_ltoir:
+            ptx = bytes(self.get_linked_ptx())
+        else:  # nvJitLink gives PTX only of what it has optimised itself
+            ptx = _merge([bytes(code.code) for code in self._object_codes])
+            self._info_log = self._error_log = ""
+            self._complete = True
+        if self.max_registers:
+            facts.MAX_REGISTERS[ptx.rstrip(b"\0")] = self.max_registers
+        return module.ObjectCode.from_ptx(ptx)
+
+    module._Linker.complete = complete
+    if module.driver.initialization_error is not None:  # it was imported before there was a driver
+        module.driver.__init__()
+
+
+def _merge(texts: list[bytes]) -> bytes:
+    """Several PTX modules as one: the first one's header, and no declarations of what another defines."""
+    if len(texts) == 1:
+        return texts[0]
+    header = re.compile(rb"^\s*\.(version|target|address_size)\b.*$", re.MULTILINE)
+    extern = re.compile(rb"^\.extern\s+\.func\b[^;{]*;", re.MULTILINE)
+    first = b"\n".join(match[0] for match in header.finditer(texts[0]))
+    bodies = [extern.sub(b"", header.sub(b"", text.rstrip(b"\0"))) for text in reversed(texts)]  # callees first
+    return first + b"\n" + b"\n".join(bodies)
+
+
+def _patch_dispatcher(module: ModuleType) -> None:
+    """numba.cuda.dispatcher"""
+    before = module.CUDADispatcher.__init__
+
+    def __init__(self, py_func, targetoptions, *args, **kwargs):
+        if not targetoptions.get("debug"):  # debug has line numbers of its own, and the two exclude each other
+            targetoptions = {**targetoptions, "lineinfo": True}
+        before(self, py_func, targetoptions, *args, **kwargs)
+
+    module.CUDADispatcher.__init__ = __init__
+
+
+def _patch_codegen(module: ModuleType) -> None:
+    """numba.cuda.codegen"""
+    magic = module.JITCUDACodegen.magic_tuple
+    module.JITCUDACodegen.magic_tuple = lambda self: (*magic(self), "virtual")
+
+    def machine_code(self, cc=None) -> bytes:
+        ptx = bytes(self.get_cubin(cc=cc).code).rstrip(b"\0")
+        return facts.cubin(ptx, facts.target(ptx.decode()))
+
+    def get_sass(self, cc=None):
+        return module.disassemble_cubin(_Code(machine_code(self, cc)))
+
+    def get_sass_cfg(self, cc=None):
+        return module.disassemble_cubin_for_cfg(_Code(machine_code(self, cc)))
+
+    module.CUDACodeLibrary.get_sass = get_sass
+    module.CUDACodeLibrary.get_sass_cfg = get_sass_cfg
+
+
+class _Code:
+    """As much of a cuda.core ObjectCode as numba's disassembler looks at."""
+
+    def __init__(self, code: bytes):
+        self.code = code
+
+
+_PATCHES: dict[str, Callable[[ModuleType], None]] = {
+    "numba.cuda.cudadrv.driver": _patch_driver,
+    "numba.cuda.dispatcher": _patch_dispatcher,
+    "numba.cuda.codegen": _patch_codegen,
+}
+
+
+class _Loader(importlib.abc.Loader):
+    """Another loader, and a patch after it."""
+
+    def __init__(self, loader, patch: Callable[[ModuleType], None]):
+        self.loader, self.patch = loader, patch
+
+    def create_module(self, spec):
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = module.__spec__.loader = self.loader
+        self.loader.exec_module(module)
+        self.patch(module)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Lets the others find the module, and sees to it that it is patched."""
+
+    def __init__(self):
+        self._asking = False
+
+    def find_spec(self, name, path, target=None):
+        if name not in _PATCHES or self._asking:
+            return None
+        self._asking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._asking = False
+        if spec is not None:
+            spec.loader = _Loader(spec.loader, _PATCHES[name])
+        return spec
+
+
+def install() -> None:
+    """Patch what is imported already, and the rest when it is."""
+    for name, patch in _PATCHES.items():
+        if name in sys.modules:
+            patch(sys.modules[name])
+    sys.meta_path.insert(0, _Finder())
