@@ -41,8 +41,8 @@ _ALLOWED = """
 """
 
 _HOSTILE = """
-    execve execveat ptrace process_vm_readv process_vm_writev process_madvise process_mrelease kcmp move_pages
-    migrate_pages pidfd_getfd pidfd_send_signal rt_sigqueueinfo rt_tgsigqueueinfo tkill
+    execve execveat ptrace process_vm_readv process_vm_writev process_mrelease kcmp
+    pidfd_getfd pidfd_send_signal rt_sigqueueinfo rt_tgsigqueueinfo tkill
     unshare setns mount umount2 pivot_root chroot fsopen fsconfig fsmount fspick move_mount open_tree mount_setattr
     open_by_handle_at bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register
     keyctl add_key request_key fanotify_init kexec_load kexec_file_load init_module finit_module delete_module

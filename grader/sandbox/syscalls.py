@@ -151,11 +151,8 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
-    "process_madvise": (440, 440),
     "process_mrelease": (448, 448),
     "kcmp": (312, 272),
-    "move_pages": (279, 239),
-    "migrate_pages": (256, 238),
     # namespaces and mounts
     "unshare": (272, 97),
     "setns": (308, 268),

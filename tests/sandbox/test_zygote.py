@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -215,3 +217,45 @@ def test_a_trivial_job_costs_milliseconds(zygote):
         times.append(time.perf_counter() - started)
     # About 8 ms with numba loaded; the bound is for busy machines.
     assert sorted(times)[len(times) // 2] < 0.05
+
+
+# A kernel without seccomp: a trusted run can fork; still nothing may be left when it ends.
+NO_SECCOMP = """
+import os, sys, time
+from pathlib import Path
+from grader.sandbox import Limits, Zygote, privileges, seccomp
+rules = seccomp.Filter(seccomp.ALLOW)
+rules.answer(["seccomp"], seccomp.ENOSYS)
+privileges.no_new_privileges()
+rules.install()
+
+daemon = b'''
+import os, time
+for _ in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            time.sleep(300)
+        os._exit(0)
+print("forked")
+'''
+with Zygote(path=[sys.argv[1]], trust=True, bwrap=False, namespaces=sys.argv[2] == "True") as zygote:
+    outcome = zygote.run("jobs:execute", {}, [daemon], Limits(wall_s=5))
+    assert "seccomp" not in outcome.protections
+    print(outcome.status, outcome.detail, outcome.output)
+    waiting, left = [os.getpid()], []
+    while waiting:
+        for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+            children = [int(child) for child in task.read_text().split()]
+            waiting += children
+            left += children
+    print("left", len(left) - 1 - bool(zygote.info["namespaces"]))
+"""
+
+
+@pytest.mark.parametrize("namespaces", [True, False])
+def test_daemons_are_killed_even_where_nothing_forbids_them(namespaces):
+    words = [sys.executable, "-c", NO_SECCOMP, HERE, str(namespaces)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.stdout.endswith("left 0\n"), done.stdout + done.stderr
+    assert "forked" in done.stdout or os.getuid() != 0  # RLIMIT_NPROC stops all but root
