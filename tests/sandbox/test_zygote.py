@@ -178,6 +178,22 @@ def test_a_zygote_killed_during_a_job_is_an_error_of_the_sandbox(bare):
     assert bare.run("jobs:echo", {"a": 1}).header == {"a": 1}
 
 
+def test_an_interrupted_run_ends_its_child_and_the_next_job_works(bare):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    process = bare._process
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            execute(bare, "import time; time.sleep(60)", wall_s=30)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert process.returncode == 0  # it saw its socket close, killed the child, and left
+    assert bare.run("jobs:echo", {"a": 1}).header == {"a": 1}
+
+
 def test_closing_ends_every_process(bare):
     process = bare._process
     bare.close()
