@@ -6,6 +6,7 @@ executed on the device unless the submission itself waits for it: a launch is re
 
 import inspect
 import linecache
+import os
 import re
 import sys
 import traceback
@@ -13,14 +14,13 @@ import types
 import warnings
 from dataclasses import dataclass, field
 
-from grader import program_check  # noqa: F401  (imported now: the child cannot read it later)
+from grader import explain, program_check  # noqa: F401  (imported now: the child cannot read it later)
 from grader.program import ProgramError
 from grader.recording import Declared, Recorder
 
 _MAGIC = re.compile(r"^(\s*)(?:[%!].*|[\w.]+\?{1,2}\s*)$")
-_AT = re.compile(r'File "([^"]*)", line (\d+)')
-_BOILERPLATE = re.compile(r"^(Failed in \w+ mode pipeline|No conversion|During:|File |Use of unsupported|-+|\^+|\s*$)")
 MAX_TEXT = 4000
+_kept: list = []  # arrays, until the process ends: freeing one would make the device do the work
 
 
 class Failure(Exception):
@@ -33,9 +33,9 @@ class Failure(Exception):
 
 def warm() -> None:
     """Import what a submission will need, once, on the virtual driver. Called in the zygote."""
-    from grader.vgpu import enable
+    import grader.vgpu
 
-    enable()
+    grader.vgpu.activate(os.environ["GRADER_DEVICE"])
     import matplotlib  # noqa: F401
     import numpy  # noqa: F401
     from numba import cuda
@@ -66,9 +66,8 @@ def record(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
 
         recorder = Recorder(_read)
         with driver.record(recorder):
-            keep: list = []
             for case in request["cases"]:
-                header, contents = _launch(kernel, case, recorder, keep).to_parts()
+                header, contents = _launch(kernel, case, recorder, cells).to_parts()
                 reply["programs"][case["name"]] = [header, len(out), len(contents)]
                 out += contents
     except Failure as e:
@@ -95,7 +94,7 @@ class _Cells:
             except MemoryError:
                 raise
             except BaseException as e:
-                self.failed[label] = _one_line(e, label)
+                self.failed[label] = explain.one_line(e, label)
 
     def _compile(self, label: str, source: str) -> types.CodeType:
         try:
@@ -139,8 +138,8 @@ def _find_kernel(cells: _Cells, entry: dict):
     return found
 
 
-def _launch(kernel, case: dict, recorder: Recorder, keep: list):
-    """Launch once. Arrays are kept until the process ends: freeing one would make the device do the work."""
+def _launch(kernel, case: dict, recorder: Recorder, cells: _Cells):
+    """Launch once."""
     import numpy as np
     from numba import cuda
 
@@ -153,7 +152,7 @@ def _launch(kernel, case: dict, recorder: Recorder, keep: list):
         address = array.__cuda_array_interface__["data"][0]
         declared.append(Declared(a["array"], address, array.nbytes, a["role"], a["dtype"], tuple(a["shape"])))
         args.append(array)
-    keep += args
+    _kept.extend(args)
     try:
         recorder.begin(declared)
         try:
@@ -161,7 +160,7 @@ def _launch(kernel, case: dict, recorder: Recorder, keep: list):
         except MemoryError:
             raise
         except BaseException as e:
-            raise _failure(e) from None
+            raise _failure(e, cells) from None
         return recorder.end()
     except ProgramError as e:
         raise Failure("RTE", str(e)) from None
@@ -178,37 +177,19 @@ def _read(address: int, nbytes: int) -> bytes:
     return out.tobytes()
 
 
-def _failure(e: BaseException) -> Failure:
+def _failure(e: BaseException, cells: _Cells) -> Failure:
     """What a launch that raised tells the student."""
-    module = type(e).__module__
     text = "".join(traceback.format_exception_only(e))
-    if module.startswith("numba") and "cudadrv" not in module:
-        return Failure("CE", _compiler_sentence(e), text)
-    return Failure("RTE", f"the launch failed: {_one_line(e)}", text)
+    if type(e).__module__.startswith("numba") or type(e) is KeyError:
+        return Failure("CE", explain.sentence(e, cells.sources), text)
+    if "CUDA_ERROR_INVALID_PTX" in str(e):
+        return Failure("CE", explain.sentence(RuntimeError(_refused_ptx() or str(e)), cells.sources), text)
+    return Failure("RTE", f"the launch failed: {explain.one_line(e)}", text)
 
 
-def _compiler_sentence(e: BaseException) -> str:
-    """numba's page of text as one sentence: where, then the first line that says something."""
-    text = str(e)
-    places = [(f, int(n)) for f, n in _AT.findall(text) if f.startswith(("cell", "submission")) or "submission.py" in f]
-    loc = getattr(e, "loc", None)
-    if not places and loc is not None:
-        places = [(loc.filename, loc.line)]
-    lines = [line.strip() for line in re.sub(r"\x1b\[\d*m", "", text).splitlines()]
-    said = next((line for line in lines if not _BOILERPLATE.match(line)), lines[0] if lines else type(e).__name__)
-    where = _place(*places[-1]) if places else ""
-    return f"{where}: {said}" if where else said
+def _refused_ptx() -> str:
+    """What the driver said of PTX that it would not take."""
+    from grader.vgpu.driver import abi
 
-
-def _one_line(e: BaseException, label: str | None = None) -> str:
-    """ "line 3: NameError: name 'x' is not defined"."""
-    said = f"{type(e).__name__}: {e}".split("\n")[0].rstrip(": ")
-    if isinstance(e, SyntaxError) and e.lineno:
-        return f"{_place(e.filename or label or '', e.lineno)}: SyntaxError: {e.msg}"
-    frames = [f for f in traceback.extract_tb(e.__traceback__) if f.filename.startswith(("cell ", "submission"))]
-    return f"{_place(frames[-1].filename, frames[-1].lineno)}: {said}" if frames else said
-
-
-def _place(file: str, line: int) -> str:
-    file = file.rsplit("/", 1)[-1]
-    return f"{file}, line {line}" if file.startswith("cell") else f"line {line}"
+    said = [s for s in abi._said if "PTX" in s or "kernel" in s]
+    return said[-1].split("\n")[0] if said else ""

@@ -49,6 +49,7 @@ class Recorder:
         self._ptx: dict[int, bytes] = {}
         self._stream_kinds: dict[int, str] = {}
         self._recording = False
+        self._earlier: dict[int, bytes] = {}  # contents of memory that was there before the first timed part
         self.reason: str | None = None  # why the timed part cannot be replayed
 
     def __call__(self, op: dict) -> None:
@@ -89,12 +90,18 @@ class Recorder:
             )
         for address in others:
             nbytes, kind = self._live[address]
-            self._add(address, nbytes, kind, self._read(address, nbytes))
+            # Read once: a second look would make the device do what earlier timed parts submitted.
+            if address not in self._earlier:
+                self._earlier[address] = self._read(address, nbytes)
+            self._add(address, nbytes, kind, self._earlier[address])
+        self._declared = [d.address for d in declared]
         self._recording = True
 
     def end(self) -> Program:
         """The timed part is submitted: the program. ProgramError says why there can be none."""
         self._recording = False
+        for address in self._declared:
+            self._free(address)  # no part of a later timed part
         if self.reason:
             raise ProgramError(self.reason)
         names = {0: "legacy"} | self._stream_kinds

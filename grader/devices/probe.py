@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import grader.vgpu
 from grader.vgpu.driver.state import driver
 
 
@@ -9,14 +10,16 @@ class VirtualProbe:
     """`start` before a run; `findings`, `fault` and `counters` after it."""
 
     def __init__(self, launch_s: float):
-        driver.options.deadline = launch_s
+        self._options = grader.vgpu.options()
+        self._options.deadline = launch_s
         self._counters: Counter = Counter()
         self._fault: dict | None = None
-        driver.observers.append(self._saw)
+        grader.vgpu.on_launch(self._saw)
 
-    def start(self, sanitize: bool) -> None:
-        """Forget the last run; switch the sanitizers on or off."""
-        driver.options.racecheck = driver.options.initcheck = sanitize
+    def start(self, sanitize: bool, profile: bool) -> None:
+        """Forget the last run; switch the sanitizers and the exact counters on or off."""
+        self._options.racecheck = self._options.initcheck = sanitize
+        self._options.profile = profile
         driver.findings.clear()
         self._counters.clear()
         self._fault = None
@@ -25,7 +28,7 @@ class VirtualProbe:
         """As grader.evidence.Finding."""
         return [
             {"tool": f.tool, "message": f.message, "line": f.line, "file": _basename(f.file)}
-            for f in driver.findings
+            for f in grader.vgpu.findings()
             if hasattr(f, "tool")
         ]
 

@@ -9,9 +9,9 @@ from grader.devices import parcel
 
 def warm_virtual() -> None:
     """Switch the virtual GPU on (GRADER_DEVICE says which) and import what a replay needs."""
-    from grader.vgpu import enable
+    import grader.vgpu
 
-    enable()
+    grader.vgpu.activate(os.environ["GRADER_DEVICE"])
     from grader.devices import player, probe  # noqa: F401
 
 
@@ -88,7 +88,7 @@ def _replay(request: dict, blobs: list[bytes], player, probe) -> tuple[dict, lis
         sanitize = run["sanitize"] and probe is not None
         entry = {"outputs": {}, "seconds": None, "fault": None, "overrun": [], "changed": [], "sanitized": sanitize}
         if probe:
-            probe.start(sanitize)
+            probe.start(sanitize, profile=run["timed"])
         # A sanitized run leaves fresh memory as the allocator made it: then initcheck knows that nobody wrote it.
         poison = None if sanitize else run["poison"]
         flush = request["flush"] if run["timed"] else 0

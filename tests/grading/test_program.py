@@ -97,16 +97,20 @@ def test_hostile_headers_are_refused(what):
         Program.from_parts(HOSTILE[what](json.loads(json.dumps(header))), blobs)
 
 
-@pytest.mark.parametrize("ptx", [b"\x7fELF" + bytes(100), b"", "no .version: é".encode(), bytes(p.MAX_MODULE_BYTES + 1)])
+@pytest.mark.parametrize(
+    "ptx", [b"\x7fELF" + bytes(100), b"", "no .version: é".encode(), bytes(p.MAX_MODULE_BYTES + 1)]
+)
 def test_what_is_not_ptx_text_is_refused(ptx):
     header, blobs = sample().to_parts()
     with pytest.raises(ProgramError):
         Program.from_parts(header, [ptx, *blobs[1:]])
 
 
-@pytest.mark.parametrize("raw", [b"", b"CAMPPROG", b"CAMPPROG\xff\xff\xff\xff{}", b"CAMPPROG\x02\0\0\0{}", b"\x80\x04." * 9])
+@pytest.mark.parametrize(
+    "raw", [b"", b"CAMPPROG", b"CAMPPROG\xff\xff\xff\xff{}", b"CAMPPROG\x02\0\0\0{}", b"\x80\x04." * 9]
+)
 def test_files_that_are_no_programs_are_refused(tmp_path, raw):
-    (tmp_path / "bad").write_bytes(raw)
+    (tmp_path / "bad").write_bytes(p.MAGIC + raw if raw[:1] != b"\x80" else raw)
     with pytest.raises(ProgramError):
         Program.load(tmp_path / "bad")
 

@@ -7,8 +7,8 @@ import pytest
 
 from grader import problems, rules
 from grader.evidence import BuildError, Built, CaseRun, Evidence, Fault, Finding, RunResult, Side, Timing
-from grader.program import Buffer, Launch, Program
 from grader.problems.model import Case
+from grader.program import Buffer, Launch, Program
 from grader.rules.check import Rule, failed, judge, passed
 from grader.rules.compare import KINDS, compare
 from grader.rules.speed import boundaries, duration, marks

@@ -3,11 +3,12 @@
 from numba import cuda, float32
 
 BLOCK = 128
+WIDTH = BLOCK + 2
 
 
 @cuda.jit
 def mend(x, y):
-    tile = cuda.shared.array(BLOCK + 2, float32)
+    tile = cuda.shared.array(WIDTH, float32)
     t = cuda.threadIdx.x
     i = cuda.grid(1)
     tile[t + 1] = x[i] if i < x.size else float32(0)

@@ -2,11 +2,12 @@
 from numba import cuda, float32
 
 BLOCK = 128
+N = BLOCK + 1
 
 
 @cuda.jit
 def mend(x, y):
-    tile = cuda.shared.array(BLOCK + 1, float32)
+    tile = cuda.shared.array(N, float32)
     t = cuda.threadIdx.x
     i = cuda.grid(1)
     if i < x.size:

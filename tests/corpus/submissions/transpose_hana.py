@@ -2,11 +2,12 @@ from numba import cuda, float32
 
 TILE = 32
 ROWS = 8
+PADDED = TILE + 1
 
 
 @cuda.jit
 def transpose(a, out):
-    tile = cuda.shared.array((TILE, TILE + 1), float32)
+    tile = cuda.shared.array((TILE, PADDED), float32)
     col = cuda.blockIdx.x * TILE + cuda.threadIdx.x
     row = cuda.blockIdx.y * TILE + cuda.threadIdx.y
     for k in range(0, TILE, ROWS):

@@ -1,0 +1,91 @@
+"""What students hand in is read without being run or trusted."""
+
+import json
+import os
+
+import pytest
+
+from grader import batch
+from grader.submission import Unreadable, parse, read, walk
+
+
+def notebook(*cells, **metadata) -> bytes:
+    made = []
+    for c in cells:
+        c = {"source": c} if isinstance(c, str) else c
+        made.append({"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None} | c)
+    return json.dumps({"cells": made, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}).encode()
+
+
+def test_cells_are_numbered_among_the_code_cells():
+    raw = notebook({"cell_type": "markdown", "source": "text"}, "a = 1", {"source": ["b = 2\n", "c = 3"]})
+    cells = parse("transpose.ipynb", raw).cells
+    assert [(c.label, c.source) for c in cells] == [("cell 1", "a = 1"), ("cell 2", "b = 2\nc = 3")]
+
+
+def test_locked_test_cells_are_left_out_and_solutions_are_not():
+    test = {"source": "check()", "metadata": {"nbgrader": {"grade": True, "solution": False, "grade_id": "t"}}}
+    solution = {"source": "x = 1", "metadata": {"nbgrader": {"grade": True, "solution": True, "grade_id": "s"}}}
+    assert [c.source for c in parse("transpose.ipynb", notebook(test, solution)).cells] == ["x = 1"]
+
+
+@pytest.mark.parametrize(
+    ("path", "raw", "exercises"),
+    [
+        ("a.ipynb", notebook("x", grader={"exercise": "02_matmul"}), ("02_matmul",)),
+        ("a.ipynb", notebook("x", grader={"exercises": ["transpose", "02_matmul"]}), ("02_transpose", "02_matmul")),
+        ("a.py", b"# exercise: mend\nx = 1\n", ("00_mend",)),
+        ("matmul.py", b"# exercise: 00_mend\n", ("00_mend",)),
+        ("team/matmul_final.py", b"", ("02_matmul",)),
+        ("02_transpose/anna.py", b"", ("02_transpose",)),
+        ("anna.py", b"", ()),
+        ("anna.ipynb", notebook("x", grader=7), ()),
+    ],
+)
+def test_the_exercise_is_named_by_metadata_else_by_the_path(path, raw, exercises):
+    assert parse(path, raw).exercises == exercises
+
+
+@pytest.mark.parametrize(
+    ("path", "raw", "words"),
+    [
+        ("mend.ipynb", b"{", "not a notebook"),
+        ("mend.ipynb", b"[]", "not a notebook"),
+        ("mend.ipynb", b"\xff\xfe", "not a notebook"),
+        ("mend.py", b"\xff\xfe", "not a script"),
+        ("mend.py", b"# exercise: nonsense\n", "no exercise 'nonsense'"),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_one_sentence(path, raw, words):
+    with pytest.raises(Unreadable, match=words) as e:
+        parse(path, raw)
+    assert "\n" not in str(e.value)
+
+
+def test_links_pipes_and_missing_files_are_refused_at_once(tmp_path):
+    os.symlink("/etc/passwd", tmp_path / "mend.py")
+    os.mkfifo(tmp_path / "transpose.py")
+    for name in ("mend.py", "transpose.py", "matmul.py", "matmul.txt"):
+        with pytest.raises(Unreadable):
+            read(str(tmp_path / name))
+
+
+def test_folders_are_walked_in_order_and_what_is_missing_is_told(tmp_path, capsys):
+    (tmp_path / "b").mkdir()
+    (tmp_path / ".ipynb_checkpoints").mkdir()
+    for name in ("b/mend.py", "matmul.py", "matmul.txt", ".hidden.py", ".ipynb_checkpoints/mend.ipynb"):
+        (tmp_path / name).write_text("x = 1\n")
+    found = [os.path.relpath(p, tmp_path) for p in walk([str(tmp_path), str(tmp_path / "no.py")])]
+    assert found == ["matmul.py", "b/mend.py", "no.py"]
+
+
+def test_a_plan_names_each_file_that_cannot_be_graded_and_keeps_the_others(tmp_path):
+    (tmp_path / "mend.py").write_text("x = 1\n")
+    (tmp_path / "bob.py").write_text("x = 1\n")
+    (tmp_path / "matmul.ipynb").write_text("{")
+    tasks = list(batch.plan([str(tmp_path), str(tmp_path / "gone.py")], None))
+    kinds = {os.path.basename(t.path if isinstance(t, batch.Skipped) else t[0].path): t for t in tasks}
+    assert "--exercise" in kinds["bob.py"].message
+    assert "missing" in kinds["gone.py"].message
+    assert isinstance(kinds["matmul.ipynb"][0], batch.Refused)
+    assert kinds["mend.py"][1].name == "00_mend"
