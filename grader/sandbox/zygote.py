@@ -38,11 +38,12 @@ def main(fd: int) -> None:
         control.send(json.dumps({"ready": False, "message": traceback.format_exc()[-16000:]}).encode())
         return
     control.send(json.dumps({"ready": True, **info}).encode())
-    while True:
-        data, fds, _, _ = socket.recv_fds(control, MAX_MESSAGE, 3)
-        if not data:
-            return
-        _serve(control, json.loads(data), fds, prepared)
+    with contextlib.suppress(BrokenPipeError):  # the client has left in the middle of a job
+        while True:
+            data, fds, _, _ = socket.recv_fds(control, MAX_MESSAGE, 3)
+            if not data:
+                return
+            _serve(control, json.loads(data), fds, prepared)
 
 
 def _warm_up(config: dict) -> tuple[lockdown.Prepared, dict]:
