@@ -16,14 +16,15 @@ _cards: list = []
 
 
 def activate(name: str = DEFAULT) -> list:
-    """Make the virtual GPU this process's CUDA driver, and give its cards. A second call with the same name does nothing.
+    """Make the virtual GPU this process's CUDA driver, and give its cards.
 
-    `name`: a card of `grader.vgpu.devices.CARDS`, or several of it: "a100*4". Raises ValueError for an unknown name,
-    DriverAlreadyLoaded if the process has a real driver, RuntimeError if another virtual device is active.
+    `name`: a card of `grader.vgpu.devices.CARDS`, or several of it: "a100*4". A second call does nothing if it asks for
+    the same card and no more of them than there are. Raises ValueError for an unknown name, DriverAlreadyLoaded if the
+    process has a real driver, RuntimeError if another virtual device is active.
     """
     cards = parse(name)
     if _cards:
-        if _cards != cards:
+        if _cards[: len(cards)] != cards:
             raise RuntimeError(f"this process already has the virtual GPU {describe()}; start a new one for {name!r}")
         return list(_cards)
     from grader.vgpu import numba_adapter

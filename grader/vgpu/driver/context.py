@@ -6,7 +6,7 @@ from grader.vgpu.driver import errors, recorder
 from grader.vgpu.driver.abi import entry, i32, opt, out, ptr, size, u32, u64
 from grader.vgpu.driver.clock import CLOCK, SYNC_US
 from grader.vgpu.driver.errors import CudaError
-from grader.vgpu.driver.queue import wait_for_context
+from grader.vgpu.driver.queue import complete, wait_for_context
 from grader.vgpu.driver.state import CONTEXT, CONTEXT_OR_NULL, DEVICE, Context, Device, current_context, driver
 
 FLAGS = 0xFF  # scheduling, map host, local memory, coredump, sync memops
@@ -46,6 +46,7 @@ def _reset(device: Device) -> None:
     old = device.primary
     if old is None:
         return
+    complete(*[stream.last for stream in old.streams])  # what was asked for does not go unchecked
     old.destroy()
     device.primary = None
     if device.primary_references:

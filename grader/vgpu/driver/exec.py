@@ -11,7 +11,7 @@ from grader.vgpu.driver.abi import entry, out, ptr, u32, u64
 from grader.vgpu.driver.clock import CALL_US, GRAPH_LAUNCH_US, GRAPH_NODE_US
 from grader.vgpu.driver.errors import CudaError
 from grader.vgpu.driver.graph import Graph, Node
-from grader.vgpu.driver.queue import Op, submit
+from grader.vgpu.driver.queue import Op, complete, submit
 from grader.vgpu.driver.state import DEFAULT_HANDLE, EXEC, GRAPH, NODE, STREAM, Object, current_context, driver
 from grader.vgpu.driver.structs import GraphExecUpdateResultInfo, GraphInstantiateParams
 from grader.vgpu.driver.work import Work
@@ -112,9 +112,19 @@ class Exec(Object):
         self.graph = graph.number
         self.number = driver.number("exec")
         self.steps = steps
+        self.user_objects = graph.hold_user_objects()
+        self.last: Op | None = None  # its newest launch
         if recorder.recording():
             ordinal = current_context().device.ordinal
             recorder.emit("graph", ordinal, graph=self.graph, exec=self.number, nodes=describe(steps))
+
+    def destroy(self) -> None:
+        """Give up what it keeps alive. A launch that is queued still runs, and it runs now: it needs those things."""
+        complete(self.last)
+        self.release()
+        for user_object, count in self.user_objects:
+            user_object.drop(count)
+        self.user_objects = []
 
     def step(self, node: Node) -> Step:
         """The step that was made of this node. Raises CudaError INVALID_VALUE."""
@@ -199,7 +209,7 @@ def graph_launch(ctx, made, stream):
     if stream.capture is not None:
         stream.capture.add(stream, _as_child(made))
         return
-    submit(stream, GraphLaunch(made.steps, made.number), host_us=GRAPH_LAUNCH_US)
+    made.last = submit(stream, GraphLaunch(made.steps, made.number), host_us=GRAPH_LAUNCH_US)
 
 
 def _as_child(made: Exec) -> ChildGraph:
@@ -213,7 +223,7 @@ def _as_child(made: Exec) -> ChildGraph:
 
 @entry("cuGraphExecDestroy", EXEC, context=False)
 def graph_exec_destroy(made):
-    made.release()
+    made.destroy()
     if recorder.recording():
         recorder.emit("graph_destroy", 0, exec=made.number)
 

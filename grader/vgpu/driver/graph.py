@@ -64,7 +64,19 @@ class Graph(Object):
             twin.origin = node
             twins[node] = twin
         other.nodes = [twins[node] for node in self.nodes]
+        other.user_objects = self.hold_user_objects()
         return other
+
+    def hold_user_objects(self) -> list:
+        """References of one's own to what this graph keeps alive: a clone and an instantiated graph have them."""
+        held = list(self.user_objects)
+        for node in self.nodes:
+            child = getattr(node.work, "graph", None)
+            if isinstance(child, Graph):
+                held += child.user_objects
+        for user_object, count in held:
+            user_object.count += count
+        return held
 
     def destroy(self) -> None:
         """Its nodes go with it, and its hold on user objects."""

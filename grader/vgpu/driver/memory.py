@@ -137,6 +137,26 @@ def written(address: int, nbytes: int) -> None:
         allocation.context.memory.written(address, nbytes)
 
 
+def copied(target: int, source: int, nbytes: int) -> None:
+    """Tell initcheck that these bytes were copied: they are as written as the source's were."""
+    to, of = find(target), find(source)
+    if to is None:
+        return
+    if of is None or of.shared or to.context.memory is not of.context.memory:
+        to.context.memory.written(target, nbytes)
+    else:
+        to.context.memory.copy_written(target, source, nbytes)
+
+
+def _fits_this_computer(nbytes: int) -> bool:
+    """Whether this computer has room for the bytes and what the sanitizers note of them, about as much again."""
+    if nbytes < 64 << 20:
+        return True
+    with open("/proc/meminfo") as file:
+        available = next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable"))
+    return 2 * nbytes < available
+
+
 def allocate(context: Context, nbytes: int, kind: str, stream=None, pool=None, flags: int = 0) -> Allocation:
     """Allocate, or raise CudaError: INVALID_VALUE for 0 bytes, OUT_OF_MEMORY beyond what the card or this host has."""
     if nbytes == 0:
@@ -145,6 +165,8 @@ def allocate(context: Context, nbytes: int, kind: str, stream=None, pool=None, f
     if kind == "device" and device.used_bytes + nbytes > device.card.memory_bytes:
         raise CudaError(errors.OUT_OF_MEMORY)
     try:
+        if not _fits_this_computer(nbytes):
+            raise MemoryError
         address = context.memory.allocate(nbytes, kind=kind).address
     except MemoryError:
         raise CudaError(

@@ -15,7 +15,7 @@ from grader.vgpu.driver.abi import LEGACY_DEFAULT_STREAM, LOCK, PER_THREAD_DEFAU
 from grader.vgpu.driver.clock import Engine
 from grader.vgpu.driver.errors import CudaError
 
-CUDA_VERSION = 13000  # of the driver that this is like
+CUDA_VERSION = 13050  # of the driver that this is like: that of the cuda.h which it was written from
 
 
 class Object:
@@ -114,6 +114,12 @@ def new_memory():
     return Memory()
 
 
+class _InCallback(threading.local):
+    """Whether the thread is within a host function, from which CUDA may not be called."""
+
+    of_thread = False
+
+
 class Driver:
     """The state of one process."""
 
@@ -130,6 +136,7 @@ class Driver:
         self.options = SimpleNamespace(racecheck=True, initcheck=True, profile=False, deadline=None)
         self.observers: list[Callable] = []  # called with (kernel, work, result, span) after each kernel
         self.capture_modes = threading.local()
+        self.in_callback = _InCallback()
 
     def new_handle(self, of: Object) -> int:
         """A number that names the object from now on."""
@@ -161,7 +168,9 @@ driver = Driver()
 
 
 def current_context() -> Context:
-    """The calling thread's current context. Raises CudaError if there is none or it is unusable."""
+    """The calling thread's current context. Raises CudaError if there is none, it is unusable, or a host function asks."""
+    if driver.in_callback.of_thread:
+        raise CudaError(errors.NOT_PERMITTED)
     stack = driver.stack
     if not stack or stack[-1] is None:
         raise CudaError(errors.INVALID_CONTEXT)

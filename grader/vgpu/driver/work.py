@@ -73,7 +73,7 @@ class Copy(Work):
         return self.way
 
     def run(self, op) -> None:
-        from grader.vgpu.driver.memory import require, written
+        from grader.vgpu.driver.memory import copied, require, written
 
         extents = [(self.dst, self.dst_pitch, self.dst_device)]
         if self.staged is None:
@@ -87,8 +87,12 @@ class Copy(Work):
                 ctypes.memmove(target, self.src + row * self.src_pitch, self.nbytes)
             else:
                 ctypes.memmove(target, self.staged[row * self.nbytes : (row + 1) * self.nbytes], self.nbytes)
-            if self.dst_device is not None:
+            if self.dst_device is None:
+                continue
+            if self.src_device is None:
                 written(target, self.nbytes)
+            else:
+                copied(target, self.src + row * self.src_pitch, self.nbytes)
         card = op.stream.context.device.card
         total = self.nbytes * self.rows
         pageable = self.src_device is None or self.dst_device is None
@@ -208,8 +212,14 @@ class Launch(Work):
         }
 
 
+# The Compute Sanitizer tool that a fault belongs to.
+_TOOLS = {"illegal_address": "memcheck", "misaligned": "memcheck", "deadlock": "synccheck"}
+
+
 def _fault(fault, kernel: str) -> CudaError:
     """The sticky error of a device fault, which is printed here: a CUresult cannot say where it happened."""
+    from grader.vgpu.machine import Finding
+
     code = errors.FAULTS.get(fault.kind, errors.LAUNCH_FAILED)
     where = "".join(
         f", {what} {value}"
@@ -217,8 +227,9 @@ def _fault(fault, kernel: str) -> CudaError:
         if value is not None and f"{what} " not in fault.message
     )
     print(f"grader: {fault.message}{where} (kernel {kernel}, {errors.name(code)})", file=sys.stderr, flush=True)
-    if fault not in driver.findings:
-        driver.findings.append(fault)
+    if all(found.message != fault.message for found in driver.findings):
+        tool = _TOOLS.get(fault.kind, "launch")
+        driver.findings.append(Finding(tool, fault.kind, fault.message, fault.line, getattr(fault, "file", None)))
     return CudaError(code)
 
 
@@ -234,7 +245,7 @@ class HostFunction(Work):
 
     def run(self, op) -> None:
         self._occupy(op, "host", clock.EVENT_US, "host function")
-        driver.local.in_callback = True
+        driver.in_callback.of_thread = True
         try:
             if self.stream_handle is None:
                 ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.function)(self.data)
@@ -242,7 +253,7 @@ class HostFunction(Work):
                 kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
                 kind(self.function)(self.stream_handle, errors.SUCCESS, self.data)
         finally:
-            driver.local.in_callback = False
+            driver.in_callback.of_thread = False
 
     def describe(self) -> dict:
         return {"op": "host_func"}

@@ -1,0 +1,27 @@
+"""Tests of the virtual GPU run on one in this process: two A100s."""
+
+import os
+
+os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
+os.environ.setdefault("NUMBA_CUDA_WARN_ON_IMPLICIT_COPY", "0")
+
+import pytest
+
+import grader.vgpu
+
+grader.vgpu.activate("a100*2")
+
+
+@pytest.fixture
+def device():
+    """Device 0 with a primary context that no earlier test has touched, made current."""
+    from driver_support import call
+    from cuda.bindings import driver as cu
+
+    call(cu.cuInit(0))
+    device = call(cu.cuDeviceGet(0))
+    context = call(cu.cuDevicePrimaryCtxRetain(device))
+    call(cu.cuCtxPushCurrent(context))
+    yield device
+    call(cu.cuCtxPopCurrent())
+    call(cu.cuDevicePrimaryCtxRelease(device))
