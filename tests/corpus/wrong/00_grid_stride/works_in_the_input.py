@@ -1,0 +1,8 @@
+from numba import cuda
+
+
+@cuda.jit
+def grid_stride(x, y):
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        x[i] = x[i] * x[i] + 1
+        y[i] = x[i]

@@ -1,0 +1,250 @@
+"""The whole path from cells to records, on a device that is a NumPy function; results survive."""
+
+import json
+import os
+import sqlite3
+
+import numpy as np
+import pytest
+
+from grader import batch, cli, problems, report
+from grader.devices import DeviceLost
+from grader.evidence import Built, RunResult
+from grader.grade import grade
+from grader.problems.model import Array
+from grader.program import Buffer, Launch, Program
+from grader.results import Store, key
+from grader.submission import Cell, Submission
+
+PROBLEM = problems.get("02_transpose")
+
+
+def right(x):
+    return np.ascontiguousarray(x.T)
+
+
+ANSWERS = {
+    "right": (right, 1e-5),
+    "slow": (right, 9e-5),
+    "zeros": (lambda x: np.zeros(x.T.shape, "f4"), 1e-5),
+    "baseline": (right, 1e-4),
+    "reference": (right, 1e-5),
+    "learns": (right, 1e-5),
+}
+
+
+class NumpyDevice:
+    spec, kind, sanitizes = "virtual:a100", "modelled", True
+    lost = 0
+
+    def describe(self):
+        return {"name": "NumPy", "kind": "modelled", "cc": [8, 0], "driver": 0, "spec": self.spec}
+
+    def replay(self, runs):
+        self.calls = getattr(self, "calls", 0) + 1
+        if self.lost:
+            self.lost -= 1
+            raise DeviceLost("gone")
+        out = []
+        for run in runs:
+            function, seconds = ANSWERS[run.program.ops[0].kernel]
+            result = {"out": function(run.inputs["a"])}
+            out.append(RunResult("NumPy", self.kind, result, seconds, poison=run.poison, sanitized=run.sanitize))
+        return out
+
+    def close(self):
+        pass
+
+
+class FakeBench:
+    """Records a program whose kernel's name is the text of the submission."""
+
+    def __init__(self, *args, **kwargs):
+        self.device = self.watcher = NumpyDevice()
+        self.protections = ("none",)
+        self.known = {}
+
+    def record(self, cells, problem, cases):
+        return Built({case.name: self.program(cells[-1].source, problem, case) for case in cases})
+
+    def program(self, kernel, problem, case):
+        buffers = []
+        for a in (p for p in problem.entry.params if isinstance(p, Array)):
+            shape = a.shape(case.sizes)
+            buffers.append(Buffer(4 * int(np.prod(shape)), "device", a.role, a.name, a.dtype, shape))
+        grid, block = ((*problem.entry.grid(case.sizes), 1, 1)[:3], (*problem.entry.block(case.sizes), 1, 1)[:3])
+        return Program.make(buffers, [b".version 8.0"], [Launch(0, kernel, grid, block, 0, b"")])
+
+    def trusted(self, problem, case):
+        return {side: self.program(side, problem, case) for side in ("baseline", "reference")}
+
+    def known_times(self, problem):
+        return self.known
+
+    def learn_times(self, problem, timing):
+        self.known = {s: timing.sides[s] for s in ("baseline", "reference")} if timing.sides else {}
+
+    def close(self):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+
+def submission(source, path="anna.py"):
+    return Submission(path, (Cell("submission.py", source),), (PROBLEM.name,), f"digest of {source}")
+
+
+@pytest.mark.parametrize(("answer", "code"), [("right", "AC"), ("slow", "SLOW"), ("zeros", "WA")])
+def test_an_answer_gets_its_verdict(answer, code):
+    verdict = grade(submission(answer).cells, PROBLEM, FakeBench(), seed=1)
+    assert verdict.code == code, verdict.message
+
+
+def test_the_same_seed_gives_the_same_verdict_and_another_seed_other_sizes():
+    one, same, other = (grade(submission("zeros").cells, PROBLEM, FakeBench(), seed=s) for s in (1, 1, 2))
+    assert one.message == same.message != other.message
+    assert [r.case for r in one.evidence.runs] != [r.case for r in other.evidence.runs]
+
+
+def test_only_what_is_right_is_timed_and_trusted_sides_are_timed_once():
+    bench = FakeBench()
+    for _ in range(2):
+        grade(submission("right").cells, PROBLEM, bench, seed=1)
+    assert grade(submission("zeros").cells, PROBLEM, bench, seed=1).timing is None
+    assert bench.device.calls == 2 * 3 + 2
+
+
+def test_a_result_is_kept_and_not_made_twice(tmp_path):
+    bench = FakeBench()
+    with Store(str(tmp_path / "r.db")) as store:
+        first = batch.grade_one(submission("right"), PROBLEM, bench, store, None)
+        calls = bench.device.calls
+    with Store(str(tmp_path / "r.db")) as store:
+        again = batch.grade_one(submission("right", "moved/anna.py"), PROBLEM, bench, store, None)
+    assert bench.device.calls == calls
+    assert again == first | {"submission": "moved/anna.py"}
+
+
+def test_another_seed_policy_device_or_file_is_another_result():
+    keys = {
+        key(submission(a), PROBLEM, d, s) for a in ("x", "y") for d in ("cuda:0", "virtual:a100") for s in (None, 1)
+    }
+    assert len(keys) == 8
+
+
+def test_a_lost_device_is_tried_again_and_then_a_fault_of_the_grader_that_is_not_kept(tmp_path):
+    bench = FakeBench()
+    with Store(str(tmp_path / "r.db")) as store:
+        bench.device.lost = 1
+        assert batch.grade_one(submission("right"), PROBLEM, bench, store, None)["code"] == "AC"
+        bench.device.lost = 2
+        record = batch.grade_one(submission("slow"), PROBLEM, bench, store, None)
+        assert (record["code"], record["points"]) == ("IE", 0)
+        assert batch.grade_one(submission("slow"), PROBLEM, bench, store, None)["code"] == "SLOW"
+
+
+def test_results_are_on_disk_before_they_are_returned(tmp_path):
+    path = tmp_path / "r.db"
+    store = Store(str(path))
+    batch.grade_one(submission("right"), PROBLEM, FakeBench(), store, 5)
+    with sqlite3.connect(path) as other:
+        ((text, seed),) = other.execute("SELECT record, seed FROM results").fetchall()
+    other.close()
+    assert json.loads(text)["code"] == "AC"
+    assert seed == "5"
+    store.close()
+
+
+@pytest.fixture
+def records():
+    with Store() as store:
+        return [batch.grade_one(submission(a, f"{a}.py"), PROBLEM, FakeBench(), store, 3) for a in ANSWERS]
+
+
+def test_a_record_is_json_with_the_promised_keys(records):
+    record = json.loads(json.dumps(records[0], allow_nan=False))
+    wanted = {
+        "submission",
+        "exercise",
+        "code",
+        "points",
+        "max_points",
+        "checks",
+        "times",
+        "findings",
+        "seed",
+        "versions",
+    }
+    assert wanted <= set(record)
+    assert set(record["checks"][0]) >= {"name", "passed", "message", "hint"}
+    assert record["times"]["submission"]["kind"] == "modelled"
+    assert record["times"]["submission"]["device"] == "NumPy"
+    assert record["speedup"]["over_baseline"] == pytest.approx(10)
+
+
+def test_the_page_stands_alone_and_text_of_students_is_harmless_in_it(records):
+    evil = records[0] | {"submission": "<script>alert(1)</script>", "failed_cells": ["cell 1: <b>"]}
+    html = report.page([evil, *records])
+    assert "<script>" not in html and "&lt;script&gt;" in html
+    assert "http" not in html.replace("http-equiv", "")
+    assert 'name="viewport"' in html
+
+
+def test_commands_grade_report_and_exit_as_promised(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("grader.bench.Bench", FakeBench)
+    monkeypatch.chdir(tmp_path)
+    for answer in ("right", "zeros"):
+        (tmp_path / f"transpose_{answer}.py").write_text(answer)
+    (tmp_path / "transpose_broken.ipynb").write_text("{")
+    arguments = ["grade", ".", "--device", "virtual", "--json", "out.json", "--html", "out.html", "--seed", "4"]
+    assert cli.main(arguments) == 0
+    written = json.loads((tmp_path / "out.json").read_text())
+    assert [(os.path.basename(r["submission"]), r["code"]) for r in written] == [
+        ("transpose_broken.ipynb", "CE"),
+        ("transpose_right.py", "AC"),
+        ("transpose_zeros.py", "WA"),
+    ]
+    assert {r["seed"] for r in written} == {4}
+    assert (tmp_path / "out.html").read_text().startswith("<!doctype html>")
+    out = capsys.readouterr().out
+    assert "WA" in out and "AC" in out and "modelled" in out
+    assert cli.main(["grade", "gone.py", "transpose_right.py", "--device", "virtual"]) == 2
+    said = capsys.readouterr()
+    assert "gone.py" in said.err and "AC" in said.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["grade", "x.py", "--exercise", "nope"], "no exercise 'nope'"),
+        (["grade", "x.py", "--device", "tpu"], "no device 'tpu'"),
+        (["grade", "x.py", "--device", "virtual:tpu"], "'tpu'"),
+        (["grade", "x.py", "--device", "cuda:99"], "GPU"),
+        (["grade", "."], "nothing to grade"),
+        (["hint", "nope"], "no exercise"),
+    ],
+)
+def test_what_cannot_be_used_is_one_sentence_and_exit_status_2(tmp_path, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(arguments) == 2
+    err = capsys.readouterr().err.strip()
+    assert words in err and "\n" not in err
+
+
+def test_a_fault_of_the_grader_is_exit_status_3(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("grader.bench.Bench", FakeBench)
+    monkeypatch.setattr(NumpyDevice, "lost", 99)
+    (tmp_path / "transpose_right.py").write_text("right")
+    assert cli.main(["grade", str(tmp_path), "--device", "virtual"]) == 3
+    assert "IE" in capsys.readouterr().out
+
+
+def test_hints_are_a_ladder(capsys):
+    assert cli.main(["hint", "mend"]) == 0
+    assert cli.main(["hint", "mend", "3"]) == 0
+    first, last = capsys.readouterr().out.strip().split("\n")
+    assert (first, last) == (problems.get("mend").hints[0], problems.get("mend").hints[2])
