@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -149,9 +150,13 @@ def _refuse(message: str) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from grader.vgpu.libcuda import DriverAlreadyLoaded
     from grader.vgpu.run import run
 
-    return run(args.script, args.arguments, device=args.device)
+    try:
+        return run(args.script, args.arguments, device=args.device or os.environ.get("GRADER_DEVICE", "virtual"))
+    except (FileNotFoundError, ValueError, DriverAlreadyLoaded) as e:
+        return _refuse(str(e))
 
 
 def _devices(args: argparse.Namespace) -> int:
