@@ -13,6 +13,7 @@ from grader.program import Program, ProgramError
 from grader.sandbox import VERDICTS, Limits, Outcome, Zygote
 from grader.submission import Cell
 
+_PLOTS = {"MPLBACKEND": "Agg"}  # a submission that draws draws into memory
 LIMITS = Limits(cpu_s=30, wall_s=40, memory_mb=3072)
 _SAID = {
     "time": "the Python code of the submission did not end in time: is there an endless loop outside the kernel?",
@@ -36,7 +37,9 @@ class Bench:
         else:
             card = _like(device.result())
             watcher = pool.submit(devices.open, card, trust=trust)
-        self._students = pool.submit(Zygote, "grader.jobs:warm", env={"GRADER_DEVICE": card}, trust=trust).result()
+        self._students = pool.submit(
+            Zygote, "grader.jobs:warm", env={"GRADER_DEVICE": card} | _PLOTS, trust=trust
+        ).result()
         self.device: Device = device.result()
         self.watcher: Device = watcher.result()
         self.trust = trust
