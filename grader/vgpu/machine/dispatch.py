@@ -1,0 +1,153 @@
+"""Which lanes of a warp run next; barriers and warp operations as the compiled code leaves for them."""
+
+from ..jit import layout as L
+from .raw import inner, load_i32, load_i64, load_u8, machine_function, store_i32, store_i64
+from .state import (
+    B_CLOCK, B_INDEX, G_CLOCK, G_QUIET, G_WAITED, SYNC_DIVERGENT, SYNC_NOT_NAMED, SYNCCHECK, fault, grid_of, report, thread_of,
+)  # fmt: skip
+
+
+@inner
+def start_group(w, pc, wait_bit):
+    """Run the lanes that are at `pc`: their mask, and the lowest block at which others wait to be joined."""
+    mask = 0
+    stop = L.NO_STOP
+    for lane in range(32):
+        at = load_i32(w + 4 * lane)
+        if at == (pc | wait_bit):
+            mask |= 1 << lane
+            store_i32(w + 4 * lane, pc)
+        elif at < L.WAIT_WARP and at < stop:
+            stop = at
+    store_i32(w + L.MASK, mask)
+    store_i32(w + L.STOP_AT, stop)
+    store_i32(w + L.LAST_GROUP, pc)
+    return pc
+
+
+@machine_function("int32(int64)")
+def vg_dispatch(w):
+    """Next block of code for the warp, or -1 - status when none of its lanes can run."""
+    lowest, after = L.NO_STOP, L.NO_STOP
+    last = load_i32(w + L.LAST_GROUP)
+    waiting, at_barrier = False, False
+    for lane in range(32):
+        at = load_i32(w + 4 * lane)
+        if at < L.WAIT_WARP:
+            lowest = min(lowest, at)
+            if at > last:
+                after = min(after, at)
+        elif at != L.EXITED:
+            if at & L.WAIT_BARRIER:
+                at_barrier = True
+            else:
+                waiting = True
+    if lowest != L.NO_STOP:
+        if load_i32(w + L.SPUN):  # the group that ran last waits in a loop: let the next one run, out of turn
+            store_i32(w + L.SPUN, 0)
+            pc = after if after != L.NO_STOP else lowest
+            start_group(w, pc, 0)
+            store_i32(w + L.STOP_AT, L.NO_STOP)
+            return pc
+        return start_group(w, lowest, 0)
+    if waiting:
+        best = L.NO_STOP
+        for lane in range(32):
+            at = load_i32(w + 4 * lane)
+            if at != L.EXITED and at & L.WAIT_WARP:
+                mask = 0
+                for other in range(32):
+                    if load_i32(w + 4 * other) == at:
+                        mask |= 1 << other
+                if load_i64(w + L.WAITED + 8 * lane) != (mask | (load_i32(w + L.ALIVE) << 32)):
+                    best = min(best, at & ~L.WAIT_WARP)
+        if best != L.NO_STOP:
+            return start_group(w, best, L.WAIT_WARP)
+        return -1 - L.STATUS_STUCK
+    if at_barrier:
+        return -1 - L.STATUS_BARRIER
+    return -1 - L.STATUS_DONE
+
+
+@machine_function("void(int64,int32,int32,int32)")
+def vg_wait_lanes(w, mask, pc, site):
+    """The group waits at a warp operation for lanes that are named but not here."""
+    key = (mask & 0xFFFFFFFF) | (load_i32(w + L.ALIVE) << 32)
+    store_i32(w + L.SYNC_SITE, site)
+    store_i64(grid_of(w) + G_WAITED, 1)
+    for lane in range(32):
+        if mask >> lane & 1:
+            store_i32(w + 4 * lane, pc | L.WAIT_WARP)
+            store_i64(w + L.WAITED + 8 * lane, key)
+
+
+@machine_function("void(int64,int32,int32)")
+def vg_not_named(w, lanes, site):
+    """Lanes take part in a warp operation whose mask leaves them out."""
+    for lane in range(32):
+        if lanes >> lane & 1:
+            report(
+                grid_of(w), SYNCCHECK, SYNC_NOT_NAMED, site, -1, load_i64(w + L.BLOCK_INDEX), thread_of(w, lane), -1, -1, 0, lanes
+            )
+            return
+
+
+@machine_function("void(int64,int32,int32,int32,int32)")
+def vg_barrier(w, number, count, kind, site):
+    """A group arrives at a barrier of the block; what it is goes into the warp's state for the scheduler."""
+    g = grid_of(w)
+    mask, alive = load_i32(w + L.MASK), load_i32(w + L.ALIVE)
+    before = load_i32(w + L.BAR_KIND)
+    first = True
+    quiet = load_i64(g + G_QUIET)
+    for lane in range(32):
+        if alive >> lane & 1 and not mask >> lane & 1:
+            at = load_i32(w + 4 * lane)
+            if at & L.WAIT_BARRIER:
+                first = False
+            elif at & L.WAIT_WARP == 0 and load_u8(quiet + at) == 0 and at > load_i32(w + L.LAST_GROUP):
+                # it has passed, or is on another way round: whether it comes here too is seen when the warp stops
+                store_i32(w + L.DIVERGED, load_i32(w + L.DIVERGED) | (1 << lane))
+    if not first and (load_i32(w + L.BAR_ID) != number or before != kind):
+        lane = 0
+        while not mask >> lane & 1:
+            lane += 1
+        report(
+            g, SYNCCHECK, SYNC_DIVERGENT, site, load_i32(w + L.SYNC_SITE), load_i64(w + L.BLOCK_INDEX), thread_of(w, lane),
+            load_i64(w + L.BLOCK_INDEX), -1, 0, 0,
+        )  # fmt: skip
+    store_i32(w + L.BAR_ID, number)
+    store_i32(w + L.BAR_COUNT, count)
+    store_i32(w + L.BAR_KIND, kind)
+    store_i32(w + L.SYNC_SITE, site)
+    if number < 0 or number > 15:
+        fault(w, L.FAULT_TRAP, 0, site, number)
+
+
+@inner
+def next_epoch(w):
+    """Start a new epoch of the warp: what it did before is ordered before what any lane of it does now."""
+    g = grid_of(w)
+    b = load_i64(w + L.STATE)
+    now = load_i64(g + G_CLOCK) + 1
+    store_i64(g + G_CLOCK, now)
+    store_i64(b + B_CLOCK + 8 * load_i32(w + L.WARPID), now)
+
+
+@machine_function("void(int64,int32)")
+def vg_syncwarp(w, mask):
+    """bar.warp.sync of all live lanes orders their memory accesses."""
+    if mask == load_i32(w + L.ALIVE):
+        next_epoch(w)
+
+
+@machine_function("void(int64,int32,int32,int32)")
+def vg_trap(w, mask, site, code):
+    lane = 0
+    while lane < 31 and not mask >> lane & 1:
+        lane += 1
+    if mask != 0:
+        fault(w, code, lane, site, 0)
+
+
+__all__ = ["B_INDEX"]

@@ -1,0 +1,165 @@
+"""Device-visible memory: real host memory at real addresses, with red zones and a table of what is allocated."""
+
+import bisect
+import mmap
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .state import ALLOC_WORDS
+
+POISON = 0xCB  # what fresh memory holds
+RED_ZONE = 256  # bytes before and after every allocation that belong to nobody
+RACE_LIMIT = 16 << 20  # bytes; global racecheck keeps 8 bytes of shadow a byte, so larger allocations go without
+KINDS = ("device", "managed", "host", "registered", "constant")
+
+
+@dataclass(eq=False)
+class Allocation:
+    """A live range of device-visible memory."""
+
+    address: int
+    nbytes: int
+    kind: str  # one of KINDS
+    label: str | None = None  # what the program calls it
+    index: int = 0  # order of allocation
+    buffer: object = field(default=None, repr=False)  # keeps the bytes alive
+    init: np.ndarray | None = field(default=None, repr=False)  # one byte a byte: 1 once written
+    race: np.ndarray | None = field(default=None, repr=False)  # racecheck's shadow
+
+    @property
+    def end(self) -> int:
+        return self.address + self.nbytes
+
+
+class Memory:
+    """Every address that kernels of one context may touch."""
+
+    def __init__(self):
+        self._starts: list[int] = []
+        self._live: dict[int, Allocation] = {}
+        self._count = 0
+        self._table = None
+
+    def allocate(self, nbytes: int, kind: str = "device", *, label: str | None = None) -> Allocation:
+        """A new allocation, 256-byte aligned, poisoned, marked as never written.
+
+        Raises ValueError for a size that is not positive or an unknown kind, MemoryError when the host has no room.
+        """
+        if nbytes <= 0:
+            raise ValueError(f"an allocation needs at least one byte, not {nbytes}")
+        if kind not in KINDS:
+            raise ValueError(f"unknown kind of memory {kind!r}: one of {', '.join(KINDS)}")
+        size = nbytes + 2 * RED_ZONE + 256
+        try:
+            buffer = mmap.mmap(-1, size) if size >= 1 << 16 else np.empty(size, np.uint8)
+        except (OSError, ValueError, OverflowError) as error:
+            raise MemoryError(f"no room for {nbytes} bytes") from error
+        base = np.frombuffer(buffer, np.uint8).ctypes.data if isinstance(buffer, mmap.mmap) else buffer.ctypes.data
+        address = (base + RED_ZONE + 255) // 256 * 256
+        allocation = Allocation(address, nbytes, kind, label, self._count, buffer)
+        allocation.init = np.zeros(nbytes, np.uint8)
+        self._add(allocation)
+        self.view(address, nbytes)[:] = POISON
+        return allocation
+
+    def register(self, address: int, nbytes: int, label: str | None = None) -> Allocation:
+        """Make foreign host memory device-visible. Raises ValueError when it overlaps a live allocation."""
+        if nbytes <= 0:
+            raise ValueError("cannot register an empty range")
+        k = bisect.bisect_right(self._starts, address + nbytes - 1)
+        if k and self._live[self._starts[k - 1]].end > address:
+            raise ValueError("the range overlaps memory that is allocated or registered already")
+        allocation = Allocation(address, nbytes, "registered", label, self._count)
+        self._add(allocation)
+        return allocation
+
+    def _add(self, allocation: Allocation):
+        self._count += 1
+        bisect.insort(self._starts, allocation.address)
+        self._live[allocation.address] = allocation
+        self._table = None
+
+    def free(self, address: int):
+        """Raises ValueError when no live allocation starts at `address`."""
+        if address not in self._live:
+            raise ValueError(f"{address:#x} is not the start of a live allocation")
+        del self._live[address]
+        self._starts.remove(address)
+        self._table = None
+
+    def find(self, address: int) -> Allocation | None:
+        """The live allocation that holds `address`."""
+        k = bisect.bisect_right(self._starts, address)
+        if not k:
+            return None
+        allocation = self._live[self._starts[k - 1]]
+        return allocation if address < allocation.end else None
+
+    def nearest(self, address: int) -> Allocation | None:
+        """The live allocation whose range lies closest to `address`: whom an out-of-bounds access most likely meant."""
+        k = bisect.bisect_right(self._starts, address)
+        near = [self._live[s] for s in self._starts[max(0, k - 1) : k + 1]]
+        return min(near, key=lambda a: max(a.address - address, address - a.end + 1, 0), default=None)
+
+    def view(self, address: int, nbytes: int) -> np.ndarray:
+        """The bytes as a uint8 array that shares them. Raises ValueError when they are not inside one live allocation."""
+        allocation = self.find(address)
+        if allocation is None or address + nbytes > allocation.end or nbytes < 0:
+            raise ValueError(f"{nbytes} bytes at {address:#x} are not inside a live allocation")
+        return raw_view(address, nbytes)
+
+    def written(self, address: int, nbytes: int):
+        """Note for initcheck that the host or a copy wrote these bytes."""
+        allocation = self.find(address)
+        if allocation is not None and allocation.init is not None:
+            at = address - allocation.address
+            allocation.init[at : at + nbytes] = 1
+
+    def copy_written(self, target: int, source: int, nbytes: int):
+        """Note for initcheck that bytes were copied: they are as written as the source's were."""
+        to, at = self.find(target), self.find(source)
+        if to is None or to.init is None:
+            return
+        k = target - to.address
+        if at is None or at.init is None:
+            to.init[k : k + nbytes] = 1
+        else:
+            j = source - at.address
+            to.init[k : k + nbytes] = at.init[j : j + nbytes]
+
+    def all_written(self):
+        """A kernel ran unobserved: initcheck knows nothing any more."""
+        for allocation in self._live.values():
+            if allocation.init is not None:
+                allocation.init[:] = 1
+
+    @property
+    def allocations(self) -> list[Allocation]:
+        """Live allocations in order of address."""
+        return [self._live[s] for s in self._starts]
+
+    def table(self, races: bool, shift: int) -> np.ndarray:
+        """Rows for the machine (state.ALLOC_WORDS); with `races`, shadows for allocations up to RACE_LIMIT."""
+        key = (races, shift)
+        if self._table is not None and self._table[0] == key:
+            return self._table[1]
+        rows = np.zeros((len(self._starts) or 1, ALLOC_WORDS), np.int64)
+        for row, a in zip(rows, self.allocations, strict=False):
+            if races and a.nbytes <= RACE_LIMIT:
+                words = (a.nbytes >> shift) + 2
+                if a.race is None or len(a.race) < 4 * words:
+                    a.race = np.zeros(4 * words, np.int64)
+                row[2] = a.race.ctypes.data
+            row[0], row[1], row[5] = a.address, a.end, a.index
+            row[3] = a.init.ctypes.data if a.init is not None else 0
+            row[4] = KINDS.index(a.kind)
+        self._table = (key, rows)
+        return rows
+
+
+def raw_view(address: int, nbytes: int) -> np.ndarray:
+    """Unchecked: the bytes at `address` as a uint8 array that shares them."""
+    import ctypes
+
+    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8) if nbytes else np.empty(0, np.uint8)

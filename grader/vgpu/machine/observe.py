@@ -1,0 +1,84 @@
+"""What happens at an access besides moving bytes: counting, and telling the sanitizers."""
+
+from ..jit import layout as L
+from ..sanitize.race import global_access, shared_access
+from .count import count_access
+from .raw import inner, load_i32, load_i64, machine_function, store_i64
+from .state import ALLOC_WORDS, B_INDEX, G_ACQUIRED, G_ALLOCS, G_CLOCK, G_NALLOCS, G_PROGRESS, G_SITES, SITE_WORDS, grid_of, thread_of
+
+STRONG = 256  # in a site's space word: a volatile, relaxed, acquire or release access
+
+
+@inner
+def row_of(g, address):
+    rows, low, high = load_i64(g + G_ALLOCS), 0, load_i64(g + G_NALLOCS) - 1
+    while low <= high:
+        mid = (low + high) >> 1
+        row = rows + mid * ALLOC_WORDS * 8
+        if address < load_i64(row):
+            high = mid - 1
+        elif address >= load_i64(row + 8):
+            low = mid + 1
+        else:
+            return row
+    return 0
+
+
+@inner
+def acquire(g, b):
+    """An atomic or strong access: the block sees what others released before."""
+    now = load_i64(g + G_CLOCK) + 1
+    store_i64(g + G_CLOCK, now)
+    table = load_i64(g + G_ACQUIRED)
+    if table != 0:
+        store_i64(table + 16 * load_i64(b + B_INDEX), now)
+
+
+@inner
+def sanitize(w, mask, site, nbytes, kind, space, flags):
+    g, b = grid_of(w), load_i64(w + L.STATE)
+    races, inits = flags & L.OBSERVE_RACE != 0, flags & L.OBSERVE_INIT != 0
+    strong = load_i64(load_i64(g + G_SITES) + site * SITE_WORDS * 8 + 8) & STRONG != 0
+    row = 0
+    touched_global = False
+    for lane in range(32):
+        if not mask >> lane & 1:
+            continue
+        address = load_i64(w + L.SCRATCH_ADDRESS + 8 * lane)
+        where = space
+        if where == L.SPACE_GENERIC:
+            window = (address >> L.WINDOW_SHIFT) & 0xFF
+            where = L.SPACE_SHARED if window == 1 else L.SPACE_LOCAL if window == 2 else L.SPACE_GLOBAL
+            if window != 0:
+                address &= 0xFFFFFFFF
+        if where == L.SPACE_SHARED:
+            if 0 <= address and address + nbytes <= load_i32(w + L.SHARED_BYTES):
+                slot = w + L.SCRATCH_VALUE + nbytes * lane
+                shared_access(g, b, w, thread_of(w, lane), address, nbytes, kind, strong, site, slot, races, inits)
+        elif where == L.SPACE_GLOBAL:
+            touched_global = True
+            if row == 0 or address < load_i64(row) or address >= load_i64(row + 8):
+                row = row_of(g, address)
+            if row != 0 and address + nbytes <= load_i64(row + 8):
+                slot = w + L.SCRATCH_VALUE + nbytes * lane
+                global_access(g, b, thread_of(w, lane), address, nbytes, kind, strong, site, row, slot, races, inits)
+    if touched_global and (strong or kind == L.ATOMIC):
+        acquire(g, b)
+
+
+@inner
+def observe(w, mask, site, nbytes, kind, space):
+    flags = load_i32(w + L.FLAGS)
+    if flags & L.OBSERVE_COUNT:
+        count_access(w, mask, site, nbytes, kind, space)
+    if flags & (L.OBSERVE_RACE | L.OBSERVE_INIT):
+        sanitize(w, mask, site, nbytes, kind, space, flags)
+
+
+@machine_function("void(int64,int32,int32,int32,int32,int32)")
+def vg_observe(w, mask, site, nbytes, kind, space):
+    """Called by the compiled access functions before they move; every store is progress."""
+    if kind != L.LOAD:
+        g = grid_of(w)
+        store_i64(g + G_PROGRESS, load_i64(g + G_PROGRESS) + 1)
+    observe(w, mask, site, nbytes, kind, space)

@@ -1,0 +1,93 @@
+"""Loads and stores at plain addresses, and calls through them, for the numba-compiled part of the machine."""
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+PTR = ir.PointerType()
+_LLVM = {
+    types.int8: ir.IntType(8), types.uint8: ir.IntType(8), types.int16: ir.IntType(16), types.uint16: ir.IntType(16),
+    types.int32: ir.IntType(32), types.uint32: ir.IntType(32), types.int64: ir.IntType(64), types.uint64: ir.IntType(64),
+    types.float32: ir.FloatType(), types.float64: ir.DoubleType(),
+}  # fmt: skip
+
+
+def _loader(ty):
+    @intrinsic
+    def load(typingctx, address):
+        def codegen(context, builder, signature, args):
+            p = builder.inttoptr(args[0], PTR)
+            return builder.load(p, typ=_LLVM[ty], align=1)
+
+        return ty(types.int64), codegen
+
+    return load
+
+
+def _storer(ty):
+    @intrinsic
+    def store(typingctx, address, value):
+        def codegen(context, builder, signature, args):
+            builder.store(args[1], builder.inttoptr(args[0], PTR), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, ty), codegen
+
+    return store
+
+
+load_i8, load_u8, load_i16, load_u16 = (_loader(t) for t in (types.int8, types.uint8, types.int16, types.uint16))
+load_i32, load_u32, load_i64, load_u64 = (_loader(t) for t in (types.int32, types.uint32, types.int64, types.uint64))
+load_f32, load_f64 = _loader(types.float32), _loader(types.float64)
+store_u8, store_u16, store_i32, store_u32 = (_storer(t) for t in (types.uint8, types.uint16, types.int32, types.uint32))
+store_i64, store_u64, store_f32, store_f64 = (_storer(t) for t in (types.int64, types.uint64, types.float32, types.float64))
+
+
+@intrinsic
+def call_kernel(typingctx, function, warp):
+    """int32 (*function)(char *warp)."""
+
+    def codegen(context, builder, signature, args):
+        fnty = ir.FunctionType(ir.IntType(32), [PTR])
+        fn = builder.inttoptr(args[0], fnty.as_pointer())  # llvmlite reads the callee's type off its pointer
+        return builder.call(fn, [builder.inttoptr(args[1], PTR)])
+
+    return types.int32(types.int64, types.int64), codegen
+
+
+def _bitcast(source, target):
+    @intrinsic
+    def cast(typingctx, value):
+        def codegen(context, builder, signature, args):
+            return builder.bitcast(args[0], _LLVM[target])
+
+        return target(source), codegen
+
+    return cast
+
+
+bits_f32 = _bitcast(types.uint32, types.float32)
+f32_bits = _bitcast(types.float32, types.uint32)
+bits_f64 = _bitcast(types.uint64, types.float64)
+f64_bits = _bitcast(types.float64, types.uint64)
+
+
+@intrinsic
+def popcount(typingctx, value):
+    """Bits set in a uint32."""
+
+    def codegen(context, builder, signature, args):
+        return builder.ctpop(args[0])
+
+    return types.uint32(types.uint32), codegen
+
+
+def machine_function(signature: str):
+    """A C function that compiled kernels call; kept on disk once compiled."""
+    return numba.cfunc(signature, cache=True, nopython=True, error_model="numpy")
+
+
+def inner(fn):
+    """A function used by machine functions, inlined where LLVM sees fit."""
+    return numba.njit(cache=True, nogil=True, error_model="numpy")(fn)

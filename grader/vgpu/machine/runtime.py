@@ -1,0 +1,33 @@
+"""The functions that compiled kernels call, made known to LLVM once a process."""
+
+import functools
+
+import llvmlite.binding as llvm
+
+from ..jit import access, compile
+from . import copies, count, dispatch, observe, slow, warp
+
+MODULES = (dispatch, slow, observe, count, copies, warp)
+
+
+@functools.cache
+def install():
+    """Give LLVM the addresses of all vg_* functions. -> what must stay alive."""
+    for module in MODULES:
+        for name, fn in vars(module).items():
+            if name.startswith("vg_"):
+                llvm.add_symbol(name, fn.address)
+    text = str(access.build_module())
+    key = compile.cache_key(text)
+    obj = compile.load_cached(key)
+    if obj is None:
+        obj = compile.compile_object(text)
+        compile.store_cached(key, obj)
+    loaded = compile.Loaded(obj)
+    for what in ("ld", "st"):
+        for n in access.SIZES:
+            for letter in "gs":
+                name = f"vg_{what}{n}_{letter}"
+                llvm.add_symbol(name, loaded.address(name))
+    llvm.add_symbol("vg_permute", loaded.address("vg_permute"))
+    return loaded

@@ -1,0 +1,253 @@
+"""Memory accesses lane by lane: what the compiled access functions do not do themselves, generic addresses, atomics."""
+
+import numpy as np
+
+from ..jit import layout as L
+from .observe import observe
+from .raw import (
+    bits_f32, bits_f64, f32_bits, f64_bits, inner, load_i32, load_i64, load_u8, load_u16, load_u32, load_u64, machine_function,
+    store_i64, store_u8, store_u16, store_u32, store_u64,
+)  # fmt: skip
+from .state import ALLOC_WORDS, G_ALLOCS, G_NALLOCS, G_PROGRESS, fault, grid_of
+
+
+@inner
+def find_allocation(g, address):
+    """Row of the allocation that holds `address`, or 0."""
+    rows, low, high = load_i64(g + G_ALLOCS), 0, load_i64(g + G_NALLOCS) - 1
+    while low <= high:
+        mid = (low + high) >> 1
+        row = rows + mid * ALLOC_WORDS * 8
+        if address < load_i64(row):
+            high = mid - 1
+        elif address >= load_i64(row + 8):
+            low = mid + 1
+        else:
+            return row
+    return 0
+
+
+@inner
+def resolve(w, lane, address, nbytes, space, site, align):
+    """Host address of a lane's access, or 0 with the fault noted."""
+    if space == L.SPACE_GENERIC:
+        window = (address >> L.WINDOW_SHIFT) & 0xFF
+        if window == 1:
+            space = L.SPACE_SHARED
+            address = address & 0xFFFFFFFF
+        elif window == 2:
+            space = L.SPACE_LOCAL
+            address = address & 0xFFFFFFFF
+        else:
+            space = L.SPACE_GLOBAL
+    if address & (align - 1):
+        fault(w, L.FAULT_MISALIGNED, lane, site, address)
+        return 0
+    if space == L.SPACE_SHARED:
+        if address < 0 or address + nbytes > load_i32(w + L.SHARED_BYTES):
+            fault(w, L.FAULT_ADDRESS_RANGE, lane, site, address)
+            return 0
+        return load_i64(w + L.SHARED) + address
+    if space == L.SPACE_LOCAL:
+        size = load_i32(w + L.LOCAL_BYTES)
+        if address < 0 or address + nbytes > size:
+            fault(w, L.FAULT_ADDRESS_RANGE, lane, site, address)
+            return 0
+        return load_i64(w + L.LOCAL) + lane * size + address
+    row = find_allocation(grid_of(w), address)
+    if row == 0 or address + nbytes > load_i64(row + 8):
+        fault(w, L.FAULT_ADDRESS_RANGE, lane, site, address)
+        return 0
+    cache = load_i64(w + L.CACHE) + 16 * site
+    store_i64(cache, load_i64(row))
+    store_i64(cache + 8, load_i64(row + 8))
+    return address
+
+
+@inner
+def move(p, slot, nbytes, store):
+    if nbytes == 4:
+        if store:
+            store_u32(p, load_u32(slot))
+        else:
+            store_u32(slot, load_u32(p))
+    elif nbytes == 8:
+        if store:
+            store_u64(p, load_u64(slot))
+        else:
+            store_u64(slot, load_u64(p))
+    elif nbytes == 1:
+        if store:
+            store_u8(p, load_u8(slot))
+        else:
+            store_u8(slot, load_u8(p))
+    elif store:
+        store_u16(p, load_u16(slot))
+    else:
+        store_u16(slot, load_u16(p))
+
+
+@inner
+def access(w, mask, site, nbytes, count, kind, space):
+    """Move count elements of nbytes for each lane; values lie element by element, 32 lanes each."""
+    total = nbytes * count
+    observe(w, mask, site, total, kind, space)
+    g = grid_of(w)
+    if kind == L.STORE:
+        store_i64(g + G_PROGRESS, load_i64(g + G_PROGRESS) + 1)
+    for lane in range(32):
+        if not mask >> lane & 1:
+            continue
+        p = resolve(w, lane, load_i64(w + L.SCRATCH_ADDRESS + 8 * lane), total, space, site, total)
+        for k in range(count):
+            slot = w + L.SCRATCH_VALUE + 32 * nbytes * k + nbytes * lane
+            if p != 0:
+                move(p + k * nbytes, slot, nbytes, kind == L.STORE)
+            elif kind != L.STORE:
+                if nbytes == 4:
+                    store_u32(slot, np.uint32(0))
+                elif nbytes == 8:
+                    store_u64(slot, np.uint64(0))
+                elif nbytes == 2:
+                    store_u16(slot, np.uint16(0))
+                else:
+                    store_u8(slot, np.uint8(0))
+
+
+@machine_function("void(int64,int32,int32,int32,int32,int32,int32)")
+def vg_slow(w, mask, site, nbytes, count, kind, space):
+    access(w, mask, site, nbytes, count, kind, space)
+
+
+@machine_function("void(int64,int32,int32,int32,int32,int32)")
+def vg_ld_any(w, mask, site, nbytes, count, space):
+    access(w, mask, site, nbytes, count, L.LOAD, space)
+
+
+@machine_function("void(int64,int32,int32,int32,int32,int32)")
+def vg_st_any(w, mask, site, nbytes, count, space):
+    access(w, mask, site, nbytes, count, L.STORE, space)
+
+
+# ---------------------------------------------------------------- atomics
+ADD, SUB, MIN, MAX, AND, OR, XOR, INC, DEC, EXCH, CAS = range(11)
+T_B16, T_U32, T_S32, T_U64, T_S64, T_F32, T_F64, T_F16, T_F16X2, T_BF16, T_BF16X2 = range(11)
+
+
+@inner
+def half_to_float(h):
+    """Bits of an fp16 to float32."""
+    sign = np.uint32((h >> 15) & 1) << np.uint32(31)
+    exponent, fraction = (h >> 10) & 31, h & 1023
+    if exponent == 31:
+        return bits_f32(sign | np.uint32(0x7F800000) | (np.uint32(fraction) << np.uint32(13)))
+    if exponent == 0:
+        value = np.float32(fraction) * np.float32(2.0**-24)
+        return -value if sign else value
+    return bits_f32(sign | (np.uint32(exponent + 112) << np.uint32(23)) | (np.uint32(fraction) << np.uint32(13)))
+
+
+@inner
+def float_to_half(x):
+    """float32 to the bits of the nearest fp16, ties to even."""
+    bits = np.int64(f32_bits(x))
+    sign = (bits >> 16) & 0x8000
+    a = bits & 0x7FFFFFFF
+    if a > 0x7F800000:
+        return sign | 0x7E00
+    if a >= 0x477FF000:
+        return sign | 0x7C00
+    if a < 0x38800000:  # subnormal half: scaled so that the adder rounds at the right place
+        scaled = abs(np.float64(x)) * 2.0**24
+        whole = np.int64(scaled)
+        rest = scaled - whole
+        if rest > 0.5 or (rest == 0.5 and whole & 1):
+            whole += 1
+        return sign | whole
+    rounded = a + 0xFFF + ((a >> 13) & 1)
+    return sign | ((rounded >> 13) - (112 << 10))
+
+
+@inner
+def bfloat_of(x):
+    bits = np.int64(f32_bits(x))
+    if bits & 0x7FFFFFFF > 0x7F800000:
+        return 0x7FFF
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) & 0xFFFF
+
+
+@inner
+def add_halves(old, value, bf):
+    if bf:
+        a = bits_f32(np.uint32((old & 0xFFFF) << 16)) + bits_f32(np.uint32((value & 0xFFFF) << 16))
+        return bfloat_of(a)
+    return float_to_half(half_to_float(old & 0xFFFF) + half_to_float(value & 0xFFFF))
+
+
+@inner
+def updated(old, value, compare, op, kind):
+    """New content of a word for an atomic: all as zero-extended 64-bit integers."""
+    if op == EXCH:
+        return value
+    if op == CAS:  # PTX: atom.cas d, [a], b, c compares with b and stores c
+        return compare if old == value else old
+    if op == AND:
+        return old & value
+    if op == OR:
+        return old | value
+    if op == XOR:
+        return old ^ value
+    if kind == T_F32:
+        x, y = bits_f32(np.uint32(old)), bits_f32(np.uint32(value))
+        return np.int64(f32_bits(x + y))
+    if kind == T_F64:
+        return np.int64(f64_bits(bits_f64(np.uint64(old)) + bits_f64(np.uint64(value))))
+    if kind == T_F16 or kind == T_BF16:
+        return add_halves(old, value, kind == T_BF16)
+    if kind == T_F16X2 or kind == T_BF16X2:
+        bf = kind == T_BF16X2
+        return add_halves(old, value, bf) | (add_halves(old >> 16, value >> 16, bf) << 16)
+    wide = kind == T_U64 or kind == T_S64
+    if op == ADD:
+        return old + value if wide else (old + value) & 0xFFFFFFFF
+    if op == INC:
+        return 0 if old >= value else old + 1
+    if op == DEC:
+        return value if old == 0 or old > value else old - 1
+    x, y = old, value
+    if kind == T_S32:
+        x, y = np.int64(np.int32(old)), np.int64(np.int32(value))
+    less = np.uint64(x) < np.uint64(y) if kind == T_U64 else x < y
+    return (old if less else value) if op == MIN else (value if less else old)
+
+
+@machine_function("void(int64,int32,int32,int32,int32,int32,int32)")
+def vg_atomic(w, mask, site, op, kind, nbytes, space):
+    """Lane by lane, in lane order: each sees what the ones before it left."""
+    observe(w, mask, site, nbytes, L.ATOMIC, space)
+    g = grid_of(w)
+    for lane in range(32):
+        if not mask >> lane & 1:
+            continue
+        p = resolve(w, lane, load_i64(w + L.SCRATCH_ADDRESS + 8 * lane), nbytes, space, site, nbytes)
+        slot = w + L.SCRATCH_VALUE + 8 * lane
+        if p == 0:
+            store_i64(slot, 0)
+            continue
+        value, compare = load_i64(slot), load_i64(w + L.SCRATCH_EXTRA + 8 * lane)
+        if nbytes == 8:
+            old = load_i64(p)
+        elif nbytes == 4:
+            old = np.int64(load_u32(p))
+        else:
+            old = np.int64(load_u16(p))
+        new = updated(old, value, compare, op, kind)
+        if new != old:
+            store_i64(g + G_PROGRESS, load_i64(g + G_PROGRESS) + 1)
+            if nbytes == 8:
+                store_i64(p, new)
+            elif nbytes == 4:
+                store_u32(p, np.uint32(new))
+            else:
+                store_u16(p, np.uint16(new))
+        store_i64(slot, old)

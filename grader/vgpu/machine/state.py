@@ -1,0 +1,111 @@
+"""Offsets of the launch's state (GRID), a block's state (BLOCK) and the tables they point to; all words are int64."""
+
+from ..jit import layout as L
+from .raw import inner, load_i32, load_i64, store_i32, store_i64
+
+# --- GRID: one for each worker thread
+G_ALLOCS = 0  # table of allocations, sorted by address
+G_NALLOCS = 8
+G_FINDINGS = 16  # rows of FINDING_WORDS
+G_NFINDINGS = 24
+G_PRINT = 32  # records of printf: block, thread, format's address, then PRINT_ARGS bytes
+G_NPRINT = 40
+G_PROGRESS = 48  # rises with every store and atomic: what tells waiting from work
+G_SITES = 56  # rows of SITE_WORDS
+G_LAUNCH = 64  # number of this launch, for the shadows of global memory
+G_SHARED_SHIFT = 72  # log2 of the bytes that one word of shared shadow stands for
+G_GLOBAL_SHIFT = 80
+G_QUIET = 88  # per block of code: 1 when from there a lane only returns
+G_STOP = 96  # address of a word: not zero when the launch is to end
+G_CLOCK = 104  # last epoch given to a warp: they never repeat, so that shadows need no clearing
+G_TIME = 112  # cycles, for %clock
+G_KERNEL = 120  # address of the compiled kernel
+G_WAITED = 128  # set once lanes have waited at a warp operation
+G_TRACE_ON = 136
+G_NBLOCKS_CODE = 144
+G_PROFILE = 152  # address of the profile's state, 0 for none
+G_PRINT_LOST = 160
+G_ACQUIRED = 168  # table by block: time of its last acquire, then of its last release
+GRID_BYTES = 512
+
+ALLOC_WORDS = 8  # low, end, race shadow, init shadow, kind, index, read-only, 0
+SITE_WORDS = 4  # bytes a lane, space, kind, block of code
+FINDING_WORDS = 12  # tool, kind, site, other site, block, thread, other block, other thread, address, value, count, 0
+MAX_FINDINGS = 256
+PRINT_ARGS = 512
+PRINT_BYTES = 24 + PRINT_ARGS
+MAX_PRINTS = 8192
+
+MEMCHECK, RACECHECK, INITCHECK, SYNCCHECK = range(4)
+RACE_RAW, RACE_WAR, RACE_WAW = range(3)  # racecheck kinds; + 3 for asynchronous copies, + 8 for global memory
+RACE_UNWAITED, RACE_SOURCE = 3, 4
+SYNC_DIVERGENT, SYNC_NOT_NAMED, SYNC_STUCK, SYNC_BARRIER_COUNT, SYNC_MBARRIER, SYNC_MISSING_LANES = range(6)
+
+# --- BLOCK
+B_NWARPS = 0
+B_DONE = 8
+B_BASE = 16  # first epoch of this block: older shadow entries are another block's
+B_SHADOW_W, B_SHADOW_R0, B_SHADOW_R1 = 24, 32, 40  # shared memory's shadow, a word each
+B_NAMED = 48  # set once warps have met otherwise than at a barrier of all
+B_INDEX = 56
+B_RELEASED, B_ACQUIRED = 64, 72  # times on the grid's clock of atomics
+B_WARPS = 80  # address of the first warp's state
+B_WARP_STRIDE = 88
+B_YIELDS = 96
+B_STATUS = 128  # 32 words: RUN, AT_BARRIER, DONE, AT_GRID
+B_ARRIVED, B_EXPECTED, B_ACC = 384, 512, 640  # 16 barriers each
+B_CLOCK, B_SYNCED = 768, 1024  # 32 warps each: own epoch; epoch that all have seen
+B_PAIR = 1280  # 32 x 32: epoch of warp v that warp w has seen
+B_PENDING_COPIES = B_PAIR + 32 * 32 * 8
+B_MEMBERS = B_PENDING_COPIES + 64  # 16 barriers: warps that have arrived
+B_ARRIVAL = B_MEMBERS + 128  # 16 x 32: epoch in which each arrived
+BLOCK_BYTES = B_ARRIVAL + 16 * 32 * 8
+
+RUN, AT_BARRIER, DONE, AT_GRID = range(4)
+
+
+@inner
+def grid_of(w):
+    return load_i64(w + L.GRID)
+
+
+@inner
+def thread_of(w, lane):
+    return load_i32(w + L.WARPID) * 32 + lane
+
+
+@inner
+def fault(w, code, lane, site, address):
+    """Note the first fault of the warp and make it give way at its next backward branch."""
+    if load_i32(w + L.FAULT) == 0:
+        store_i32(w + L.FAULT, code)
+        store_i32(w + L.FAULT_LANE, lane)
+        store_i32(w + L.FAULT_SITE, site)
+        store_i64(w + L.FAULT_ADDRESS, address)
+    store_i32(w + L.BUDGET, 0)
+
+
+@inner
+def report(g, tool, kind, site, other, block, thread, other_block, other_thread, address, value):
+    """Add a finding, or count it again when the same places did the same before."""
+    rows, n = load_i64(g + G_FINDINGS), load_i64(g + G_NFINDINGS)
+    for k in range(n):
+        row = rows + k * FINDING_WORDS * 8
+        if load_i64(row) == tool and load_i64(row + 8) == kind and load_i64(row + 16) == site and load_i64(row + 24) == other:
+            store_i64(row + 80, load_i64(row + 80) + 1)
+            return
+    if n >= MAX_FINDINGS:
+        return
+    row = rows + n * FINDING_WORDS * 8
+    store_i64(row, tool)
+    store_i64(row + 8, kind)
+    store_i64(row + 16, site)
+    store_i64(row + 24, other)
+    store_i64(row + 32, block)
+    store_i64(row + 40, thread)
+    store_i64(row + 48, other_block)
+    store_i64(row + 56, other_thread)
+    store_i64(row + 64, address)
+    store_i64(row + 72, value)
+    store_i64(row + 80, 1)
+    store_i64(g + G_NFINDINGS, n + 1)
