@@ -15,8 +15,8 @@ grader.vgpu.activate("a100*2")
 @pytest.fixture
 def device():
     """Device 0 with a primary context that no earlier test has touched, made current."""
-    from driver_support import call
     from cuda.bindings import driver as cu
+    from driver_support import call
 
     call(cu.cuInit(0))
     device = call(cu.cuDeviceGet(0))

@@ -22,14 +22,14 @@ ADD_ONE = b"""
     mov.u32 %r4, %tid.x;
     mad.lo.s32 %r5, %r2, %r3, %r4;
     setp.ge.u32 %p1, %r5, %r1;
-    @%p1 bra DONE;
+    @%p1 bra $L_done;
     cvta.to.global.u64 %rd2, %rd1;
     mul.wide.u32 %rd3, %r5, 4;
     add.s64 %rd4, %rd2, %rd3;
     ld.global.u32 %r6, [%rd4];
     add.s32 %r6, %r6, 1;
     st.global.u32 [%rd4], %r6;
-DONE:
+$L_done:
     ret;
 }
 """

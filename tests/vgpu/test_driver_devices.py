@@ -34,7 +34,7 @@ def test_names_and_identities_differ_between_two_of_a_card(device):
     assert call(cu.cuDeviceGetName(64, 0)).split(b"\0")[0] == b"NVIDIA A100-SXM4-80GB (virtual)"
     assert bytes(call(cu.cuDeviceGetUuid(0)).bytes) != bytes(call(cu.cuDeviceGetUuid(1)).bytes)
     bus = call(cu.cuDeviceGetPCIBusId(32, 1)).split(b"\0")[0]
-    assert call(cu.cuDeviceGetByPCIBusId(bus)) == 1
+    assert int(call(cu.cuDeviceGetByPCIBusId(bus))) == 1
 
 
 def test_a_device_that_is_not_there(device):

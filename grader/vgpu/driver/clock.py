@@ -18,7 +18,7 @@ from dataclasses import dataclass
 # (2.7 us a launch in a stream, 1.4 us a node in a graph); others are of the order that Nsight Systems shows.
 LAUNCH_US = 2.7
 GRAPH_LAUNCH_US = 6.0
-GRAPH_NODE_US = 1.4
+GRAPH_GAP_US = 0.2  # from the end of a node to the start of the next: with KERNEL_US, 1.4 us an empty node
 CALL_US = 1.0  # queueing a copy or a memset
 EVENT_US = 0.5
 SYNC_US = 1.5
@@ -31,7 +31,7 @@ COPY_LATENCY_US = 8.0
 PAGEABLE_TO_DEVICE = 3.96 / 12.18
 DEVICE_TO_PAGEABLE = 1.58 / 13.01
 NVLINK_GBS = {(8, 0): 300.0, (9, 0): 450.0}  # one direction
-KERNEL_US = 2.0  # from the start of an empty kernel to its end
+KERNEL_US = 1.2  # from the start of an empty kernel to its end
 DRAM_SHARE = 0.85  # of the peak bandwidth that copies within the device reach
 
 MAX_SPANS = 200_000
@@ -138,9 +138,7 @@ def set_us(card, nbytes: int) -> float:
 def kernel_us(card, counters) -> float:
     """How long a kernel takes: launch + the larger of its memory time and its issue time.
 
-    `counters` is LaunchResult.counters; attributes that it lacks count as 0.
+    `counters` is LaunchResult.counters.
     """
-    nbytes = getattr(counters, "dram_bytes", None) or 32 * (getattr(counters, "sectors", 0) or 0)
-    instructions = getattr(counters, "instructions", 0) or 0  # per warp
-    issue = instructions / (4 * card.sms * card.clock_mhz)  # 4 schedulers an SM issue one a clock each
-    return KERNEL_US + max(nbytes / (card.bandwidth_gbs * 1e3), issue)
+    issue = counters.instructions / (4 * card.sms * card.clock_mhz)  # 4 schedulers an SM issue one a clock each
+    return KERNEL_US + max(counters.global_bytes / (card.bandwidth_gbs * 1e3), issue)

@@ -151,6 +151,7 @@ FAULTS = {
     "misaligned": 716,
     "assert": 710,
     "trap": 719,
+    "resources": 701,
     "deadlock": 702,
     "timeout": 702,
 }

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from grader.vgpu.driver import clock, errors, recorder
 from grader.vgpu.driver.abi import entry, out, ptr, u32, u64
-from grader.vgpu.driver.clock import CALL_US, GRAPH_LAUNCH_US, GRAPH_NODE_US
+from grader.vgpu.driver.clock import CALL_US, GRAPH_GAP_US, GRAPH_LAUNCH_US
 from grader.vgpu.driver.errors import CudaError
 from grader.vgpu.driver.graph import Graph, Node
 from grader.vgpu.driver.queue import Op, complete, submit
@@ -49,7 +49,7 @@ def run_steps(steps: list[Step], op: Op, ready: float) -> float:
     for step in steps:
         inner = Op(op.stream, step.work, [ops[k] for k in step.after], ready)
         if step.enabled:
-            inner.submit_us += GRAPH_NODE_US * (not step.after)
+            inner.submit_us = inner.ready_us + GRAPH_GAP_US
             step.work.run(inner)
         else:
             inner.start_us = inner.end_us = inner.ready_us

@@ -104,6 +104,7 @@ def check(context: Context, work: Launch) -> None:
 
 def _launch(ctx: Context, stream: Stream, work: Launch) -> None:
     check(ctx, work)
+    work.kernel.compile(stream.context)
     submit(stream, work, host_us=LAUNCH_US)
 
 

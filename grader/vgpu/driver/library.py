@@ -13,6 +13,7 @@ import re
 from grader.vgpu.driver import errors, facts, recorder
 from grader.vgpu.driver.abi import cstr, entry, i32, opt, out, ptr, say, size, u32, u64
 from grader.vgpu.driver.errors import CudaError
+from grader.vgpu.driver.memory import Allocation
 from grader.vgpu.driver.state import DEVICE, KERNEL, LIBRARY, Context, Object, driver
 
 # CUfunction_attribute
@@ -53,10 +54,12 @@ class Library(Object):
             from grader.vgpu.machine import Module, ModuleError
 
             try:
-                self._modules[context] = Module(self.ptx.decode(), context.memory)
+                module = self._modules[context] = Module(self.ptx, context.memory)
             except ModuleError as error:
                 raise CudaError(errors.INVALID_PTX, f"the virtual GPU cannot run this kernel: {error}") from None
             context.modules.add(_Loaded(self, context))
+            for address, nbytes in module.symbols.values():
+                Allocation(context, address, nbytes, "symbol")
         return self._modules[context]
 
     def kernel(self, name: str, context: Context) -> Kernel:
@@ -79,6 +82,8 @@ class Library(Object):
             if context.alive and not context.fault:
                 complete(*[stream.last for stream in context.streams])
             context.modules = {loaded for loaded in context.modules if loaded.library is not self}
+            for address, _ in module.symbols.values():
+                driver.allocations[address].forget()
             module.unload()
         self._modules.clear()
         for kernel in self.kernels.values():
@@ -120,6 +125,15 @@ class Kernel(Object):
         """The machine's kernel in this context."""
         return self.library.module(context).kernels[self.name]
 
+    def compile(self, context: Context) -> None:
+        """Compile it if it is not. Raises CudaError INVALID_PTX for an opcode that the machine does not have."""
+        from grader.vgpu.machine import ModuleError
+
+        try:
+            self.code(context).code()
+        except ModuleError as error:
+            raise CudaError(errors.INVALID_PTX, f"the virtual GPU cannot run this kernel: {error}") from None
+
     @property
     def max_dynamic(self) -> int:
         """Bytes of dynamic shared memory that a launch may ask for."""
@@ -139,8 +153,7 @@ class Kernel(Object):
     def _resident(self, context: Context, threads: int, dynamic: int) -> int:
         from grader.vgpu.driver.occupancy import of_kernel
 
-        sms = context.green.sms if context.green else context.device.card.sms
-        return of_kernel(self, context, threads, dynamic) * sms
+        return of_kernel(self, context, threads, dynamic) * context.sms
 
     def resident_blocks(self, context: Context, block: tuple[int, int, int], dynamic: int) -> int:
         """Blocks of such a launch that the device (or the green context's part of it) holds at once."""
@@ -150,7 +163,7 @@ class Kernel(Object):
         """The part of the device that a launch takes, at most 1."""
         resident = self.resident_blocks(context, work.block, work.shared)
         blocks = work.grid[0] * work.grid[1] * work.grid[2]
-        part = (context.green.sms if context.green else context.device.card.sms) / context.device.card.sms
+        part = context.sms / context.device.card.sms
         return min(1.0, blocks / resident) * part if resident else part
 
     def attribute(self, which: int, context: Context) -> int:

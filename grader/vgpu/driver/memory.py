@@ -24,7 +24,7 @@ ATTACH_GLOBAL, ATTACH_HOST, ATTACH_SINGLE = 1, 2, 4
 
 
 class Allocation:
-    """One live allocation. `kind`: "device", "managed", "host" or "registered"."""
+    """One live allocation. `kind`: "device", "managed", "host", "registered", or "symbol" for a module's variable."""
 
     def __init__(self, context: Context, address: int, nbytes: int, kind: str, pool=None, flags: int = 0):
         self.context = context
@@ -34,7 +34,9 @@ class Allocation:
         self.pool = pool
         self.flags = flags
         self.id = driver.number("allocation")
-        self.location = (1, context.device.ordinal) if kind == "device" else (2, 0)  # CUmemLocation: where it is now
+        self.location = (
+            (1, context.device.ordinal) if kind in ("device", "symbol") else (2, 0)
+        )  # CUmemLocation: where it is now
         self.last_prefetch: tuple[int, int] | None = None
         self.advice: dict[str, object] = {}
         self.known: np.ndarray | None = None  # the bytes as a recording has them
@@ -56,7 +58,7 @@ class Allocation:
     @property
     def shared(self) -> bool:
         """The host and every device can touch it."""
-        return self.kind != "device"
+        return self.kind not in ("device", "symbol")
 
     @property
     def end(self) -> int:

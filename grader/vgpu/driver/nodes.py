@@ -14,8 +14,6 @@ from grader.vgpu.driver.memory import allocate
 from grader.vgpu.driver.pool import AllocNode, FreeNode
 from grader.vgpu.driver.state import EVENT, EXEC, GRAPH, KERNEL, NODE, Context
 from grader.vgpu.driver.structs import (
-    EventNodeParams,
-    FreeNodeParams,
     GraphNodeParams,
     HostNodeParams,
     KernelNodeParams,

@@ -80,6 +80,11 @@ class Context(Object):
         if not green:
             driver.share_host_memory_with(self)
 
+    @property
+    def sms(self) -> int:
+        """SMs that its kernels can use."""
+        return self.green.sms if self.green else self.device.card.sms
+
     def per_thread_stream(self):
         """The calling thread's own default stream, made at its first use."""
         from grader.vgpu.driver import queue

@@ -24,7 +24,7 @@ from grader.vgpu.driver.abi import entry, ptr, size, u8, u16, u32, u64
 from grader.vgpu.driver.clock import CALL_US, CLOCK, copy_us
 from grader.vgpu.driver.errors import CudaError
 from grader.vgpu.driver.memory import within
-from grader.vgpu.driver.queue import Stream, submit, wait
+from grader.vgpu.driver.queue import Stream, complete, submit, wait
 from grader.vgpu.driver.state import CONTEXT, DEFAULT_STREAM, STREAM
 from grader.vgpu.driver.structs import Memcpy2D, Memcpy3D, Memcpy3DPeer
 from grader.vgpu.driver.work import Copy, Set
@@ -129,7 +129,12 @@ def memcpy_dtod_async(ctx, dst, src, nbytes, stream):
 
 @entry("cuMemcpyPeer", DEFAULT_STREAM, u64, CONTEXT, u64, CONTEXT, size)
 def memcpy_peer(ctx, stream, dst, dst_context, src, src_context, nbytes):
-    copy(stream, make_copy(dst, src, nbytes, dst_host=False, src_host=False), asynchronous=False)
+    """The host does not wait, but all work of the contexts, earlier and later, keeps its order with the copy."""
+    work = make_copy(dst, src, nbytes, dst_host=False, src_host=False)
+    contexts = {ctx, dst_context, src_context}
+    complete(*[other.last for context in contexts for other in context.streams])
+    copy(stream, work, asynchronous=False)
+    complete(stream.last)
 
 
 @entry("cuMemcpyPeerAsync", u64, CONTEXT, u64, CONTEXT, size, STREAM)

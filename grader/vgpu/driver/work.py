@@ -181,15 +181,18 @@ class Launch(Work):
             deadline=wanted.deadline,
             profile=wanted.profile,
             cooperative=self.cooperative,
+            sms=context.sms,
         )
         code = self.kernel.code(context)
-        result = launch(code, self.grid, self.block, self.args, shared=self.shared, options=options)
+        try:
+            result = launch(code, self.grid, self.block, self.args, shared=self.shared, options=options)
+        except ValueError as error:  # what no check before the launch could know
+            raise CudaError(errors.LAUNCH_FAILED, f"kernel {self.kernel.name} cannot be launched: {error}") from None
         if result.printed:
             sys.stdout.write(result.printed.decode(errors="replace"))
             sys.stdout.flush()
         for finding in result.findings:
-            if finding not in driver.findings:
-                driver.findings.append(finding)
+            _note(finding)
         duration = clock.kernel_us(context.device.card, result.counters)
         span = self._occupy(op, "compute", duration, self.kernel.name, share=self.kernel.share(self, context))
         for observer in driver.observers:
@@ -212,8 +215,18 @@ class Launch(Work):
         }
 
 
-# The Compute Sanitizer tool that a fault belongs to.
+# The Compute Sanitizer tool that a fault belongs to, where it does not come with a finding.
 _TOOLS = {"illegal_address": "memcheck", "misaligned": "memcheck", "deadlock": "synccheck"}
+
+
+def _note(finding) -> None:
+    """Keep a finding; one cause that is found in several launches is one finding."""
+    for known in driver.findings:
+        same = (known.tool, known.kind, known.file, known.line, known.other_line, known.kernel)
+        if same == (finding.tool, finding.kind, finding.file, finding.line, finding.other_line, finding.kernel):
+            known.count += finding.count
+            return
+    driver.findings.append(finding)
 
 
 def _fault(fault, kernel: str) -> CudaError:
@@ -221,15 +234,13 @@ def _fault(fault, kernel: str) -> CudaError:
     from grader.vgpu.machine import Finding
 
     code = errors.FAULTS.get(fault.kind, errors.LAUNCH_FAILED)
-    where = "".join(
-        f", {what} {value}"
-        for what, value in (("line", fault.line), ("block", fault.block), ("thread", fault.thread))
-        if value is not None and f"{what} " not in fault.message
-    )
+    where = f", line {fault.line}" if fault.line else ""
+    for what, value in (("block", fault.block), ("thread", fault.thread)):
+        where += f", {what} {tuple(int(k) for k in value)}" if value is not None else ""
     print(f"grader: {fault.message}{where} (kernel {kernel}, {errors.name(code)})", file=sys.stderr, flush=True)
-    if all(found.message != fault.message for found in driver.findings):
+    if fault.finding is None:
         tool = _TOOLS.get(fault.kind, "launch")
-        driver.findings.append(Finding(tool, fault.kind, fault.message, fault.line, getattr(fault, "file", None)))
+        _note(Finding(tool, fault.kind, fault.message, fault.line, fault.file, kernel=kernel))
     return CudaError(code)
 
 
