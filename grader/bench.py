@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from grader import devices
+from grader import caches, devices
 from grader.devices import Device
 from grader.evidence import BuildError, Built, Side, Timing
 from grader.problems.model import Array, Case, Problem
@@ -13,8 +13,7 @@ from grader.program import Program, ProgramError
 from grader.sandbox import VERDICTS, Limits, Outcome, Zygote
 from grader.submission import Cell
 
-_PLOTS = {"MPLBACKEND": "Agg"}  # a submission that draws draws into memory
-LIMITS = Limits(cpu_s=30, wall_s=40, memory_mb=3072)
+LIMITS = Limits(cpu_s=30, wall_s=40, memory_mb=3072, threads=True)
 _SAID = {
     "time": "the Python code of the submission did not end in time: is there an endless loop outside the kernel?",
     "memory": "the submission needs too much memory",
@@ -37,9 +36,8 @@ class Bench:
         else:
             card = _like(device.result())
             watcher = pool.submit(devices.open, card, trust=trust)
-        self._students = pool.submit(
-            Zygote, "grader.jobs:warm", env={"GRADER_DEVICE": card} | _PLOTS, trust=trust
-        ).result()
+        environment = {"GRADER_DEVICE": card, "MPLBACKEND": "Agg", **caches.environment()}
+        self._students = pool.submit(Zygote, "grader.jobs:warm", env=environment, trust=trust).result()
         self.device: Device = device.result()
         self.watcher: Device = watcher.result()
         self.trust = trust

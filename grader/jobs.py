@@ -34,6 +34,7 @@ class Failure(Exception):
 def warm() -> None:
     """Import what a submission will need, once, on the virtual driver. Called in the zygote."""
     import grader.vgpu
+    import grader.vgpu.machine
 
     grader.vgpu.activate(os.environ["GRADER_DEVICE"])
     import matplotlib.pyplot  # noqa: F401  (it wants to write a cache, which a submission cannot)

@@ -4,6 +4,7 @@ from collections import Counter
 
 import grader.vgpu
 from grader.vgpu.driver.state import driver
+from grader.vgpu.jit import layout
 
 
 class VirtualProbe:
@@ -23,6 +24,10 @@ class VirtualProbe:
         driver.findings.clear()
         self._counters.clear()
         self._fault = None
+
+    def stop(self) -> None:
+        """See no more launches."""
+        driver.observers.remove(self._saw)
 
     def findings(self) -> list[dict]:
         """As grader.evidence.Finding."""
@@ -49,8 +54,24 @@ class VirtualProbe:
 
 
 def counters_of(counters) -> dict[str, float]:
-    """The machine's counts under the names that rules use."""
-    return {k: v for k, v in vars(counters).items() if isinstance(v, int | float)}
+    """The machine's counts under the names that rules use, for the whole grid.
+
+    global_{load,store,atomic}_{requests,sectors,ideal_sectors}: a request is one warp's instruction, a sector 32 bytes.
+    shared_{requests,wavefronts,ideal_wavefronts}: wavefronts over ideal ones are the ways of bank conflict.
+    """
+    found: Counter = Counter()
+    for site, row in zip(counters.code.sites, counters.sites.tolist(), strict=True):
+        requests, _, sectors, wavefronts, ideal, *_ = row
+        if wavefronts:
+            found.update(shared_requests=requests, shared_wavefronts=wavefronts, shared_ideal_wavefronts=ideal)
+        elif sectors and site.space in (layout.SPACE_GLOBAL, layout.SPACE_GENERIC):
+            what = f"global_{_KINDS.get(site.kind, 'load')}"
+            found.update({f"{what}_requests": requests, f"{what}_sectors": sectors, f"{what}_ideal_sectors": ideal})
+    found.setdefault("shared_requests", 0)
+    return {name: n * counters.scale for name, n in found.items()}
+
+
+_KINDS = {layout.LOAD: "load", layout.STORE: "store", layout.ATOMIC: "atomic", layout.ASYNC_READ: "load"}
 
 
 def _basename(path: str | None) -> str:

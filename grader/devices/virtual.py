@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+from grader import caches
 from grader.devices import DeviceLost, Run, parcel
 from grader.evidence import Fault, RunResult
 from grader.sandbox import Limits, SandboxError, Zygote
 
-LIMITS = Limits(cpu_s=120, wall_s=150, memory_mb=4096, result_mb=256)
+LIMITS = Limits(cpu_s=120, wall_s=150, memory_mb=4096, result_mb=256, threads=True)
 LAUNCH_S = 10.0  # no launch of an exercise takes this long; one that does never ends
 FLUSH = 16 << 20  # bytes written before a timed part, so that the launch queue is ahead of the GPU
 
@@ -29,7 +30,9 @@ class VirtualDevice:
 
     def __init__(self, spec: str, trust: bool):
         self.spec = spec
-        self._zygote = Zygote("grader.devices.worker:warm_virtual", env={"GRADER_DEVICE": spec}, trust=trust)
+        environment = {"GRADER_DEVICE": spec, **caches.environment()}
+        kept = [str(caches.folder())]  # compiled kernels: no secret, and no student's code ever runs here
+        self._zygote = Zygote("grader.devices.worker:warm_virtual", env=environment, readable=kept, trust=trust)
         self._about: dict | None = None
 
     def describe(self) -> dict:

@@ -5,6 +5,28 @@ import os
 
 from grader import program_check  # noqa: F401  (imported now: a locked child cannot read it later)
 from grader.devices import parcel
+from grader.program import Buffer, Launch, Program, Relocation
+
+_PTX = b"""
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry warm(.param .u64 x)
+{
+    .reg .b64 %rd<3>;
+    .reg .b32 %r<3>;
+    .shared .align 4 .b8 tile[128];
+    ld.param.u64 %rd1, [x];
+    cvta.to.global.u64 %rd2, %rd1;
+    mov.u32 %r1, 1065353216;
+    st.shared.u32 [tile], %r1;
+    bar.sync 0;
+    ld.shared.u32 %r2, [tile];
+    st.global.u32 [%rd2], %r2;
+    ret;
+}
+"""
+_LAUNCH = Launch(0, "warm", (1, 1, 1), (1, 1, 1), 0, bytes(8), (Relocation(0, 0, 0),))
 
 
 def warm_virtual() -> None:
@@ -12,7 +34,16 @@ def warm_virtual() -> None:
     import grader.vgpu
 
     grader.vgpu.activate(os.environ["GRADER_DEVICE"])
-    from grader.devices import player, probe  # noqa: F401
+    from grader.devices.player import Player
+    from grader.devices.probe import VirtualProbe
+
+    # One launch of each kind: what it compiles and loads is then there in every child.
+    player, probe = Player(), VirtualProbe(launch_s=60.0)
+    program = Program.make([Buffer(4, "device", "output", "x", "<f4", (1,))], [_PTX], [_LAUNCH])
+    for sanitize in (True, False):
+        probe.start(sanitize, profile=not sanitize)
+        player.play(program, {}, poison=None)
+    probe.stop()
 
 
 def warm_assembler() -> None:

@@ -78,11 +78,11 @@ def no_bank_conflicts(e: Evidence, ways: float = 1.1) -> Check:
         return unknown("this device does not count bank conflicts")
     if not requests:
         return failed("shared memory is not used", "Stage a tile in cuda.shared.array and read it back turned round.")
-    got = c["shared_wavefronts"] / requests
+    got = c["shared_wavefronts"] / c["shared_ideal_wavefronts"]
     if got <= ways:
-        return passed(f"{got:.2f} ways per shared-memory request")
+        return passed(f"{got:.2f} ways per access to shared memory")
     return failed(
-        f"{got:.1f} ways per shared-memory request; at most {ways:g} is asked",
+        f"{got:.1f} ways per access to shared memory; at most {ways:g} is asked",
         "A column of a 32-wide tile lies in one bank: what if each row were one element longer?",
     )
 

@@ -48,6 +48,7 @@ COUNTERS = {
     "global_store_sectors": 400,
     "shared_requests": 200,
     "shared_wavefronts": 200,
+    "shared_ideal_wavefronts": 200,
 }
 
 
