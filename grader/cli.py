@@ -154,7 +154,7 @@ def _run(args: argparse.Namespace) -> int:
     from grader.vgpu.run import run
 
     try:
-        return run(args.script, args.arguments, device=args.device or os.environ.get("GRADER_DEVICE", "virtual"))
+        return run(args.script, args.arguments, device=args.device or os.environ.get("GRADER_DEVICE", "virtual:"))
     except (FileNotFoundError, ValueError, DriverAlreadyLoaded) as e:
         return _refuse(str(e))
 

@@ -39,15 +39,23 @@ def warm() -> None:
     grader.vgpu.activate(os.environ["GRADER_DEVICE"])
     import matplotlib.pyplot  # noqa: F401  (it wants to write a cache, which a submission cannot)
     import numpy  # noqa: F401
-    from numba import cuda
+    from numba import cuda, float32
 
     @cuda.jit
-    def nothing(x):
-        i = cuda.grid(1)
-        if i < x.size:
-            x[i] = i
+    def usual(a, out):
+        tile = cuda.shared.array((32, 33), float32)
+        x, y = cuda.grid(2)
+        tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+        tile[ty, tx] = a[y, x] if y < a.shape[0] and x < a.shape[1] else float32(0)
+        cuda.syncthreads()
+        for j in range(0, 32, 8):
+            if y + j < out.shape[0]:
+                out[y + j, x] += tile[tx, ty] * 2 + min(x, j) // 3
 
-    cuda.compile_ptx(nothing.py_func, (cuda.types.float32[::1],), cc=(8, 0))
+    warnings.simplefilter("ignore")
+    a = cuda.device_array((4, 32), "float32")
+    usual[1, (32, 4)](a, a)
+    cuda.synchronize()
 
 
 def record(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:

@@ -30,6 +30,7 @@ class DeviceError(Exception):
 
     def __init__(self, call: str, name: str):
         super().__init__(f"{call}: {name}")
+        self.error = name
         self.kind = FAULTS.get(name, "launch")
 
 
@@ -49,6 +50,7 @@ class Player:
 
     ordinal: int = 0
     assemble: Callable[[bytes], bytes] = lambda ptx: ptx
+    name: Callable[[int, str], None] = lambda address, label: None  # told what lies where
     _libraries: dict[str, object] = field(default_factory=dict)
     _functions: dict[tuple[str, str], tuple] = field(default_factory=dict)
 
@@ -77,6 +79,8 @@ class Player:
                 if b.initial is not None:
                     contents = program.blobs[b.initial]
                 m.prepare(contents, poison)
+                if b.name:
+                    self.name(m.address, f"array {b.name} of shape {b.shape}")
             _call(cu.cuCtxSynchronize)
             start, end = (_call(cu.cuEventCreate, 0) for _ in range(2))
             if scratch:

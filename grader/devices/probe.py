@@ -29,10 +29,14 @@ class VirtualProbe:
         """See no more launches."""
         driver.observers.remove(self._saw)
 
+    def name(self, address: int, label: str) -> None:
+        """What findings call the memory at this address."""
+        driver.allocations[address].context.memory.find(address).label = label
+
     def findings(self) -> list[dict]:
         """As grader.evidence.Finding."""
         return [
-            {"tool": f.tool, "message": f.message, "line": f.line, "file": _basename(f.file)}
+            {"tool": f.tool, "message": f.message, "line": f.line or None, "file": _basename(f.file)}
             for f in grader.vgpu.findings()
             if hasattr(f, "tool")
         ]
@@ -49,7 +53,7 @@ class VirtualProbe:
         if result.fault is not None:
             f = result.fault
             file = _basename(getattr(f, "file", ""))
-            self._fault = {"kind": f.kind, "message": f.message, "line": f.line, "file": file}
+            self._fault = {"kind": f.kind, "message": f.message, "line": f.line or None, "file": file}
         self._counters.update(counters_of(result.counters))
 
 
@@ -60,7 +64,7 @@ def counters_of(counters) -> dict[str, float]:
     shared_{requests,wavefronts,ideal_wavefronts}: wavefronts over ideal ones are the ways of bank conflict.
     """
     found: Counter = Counter()
-    for site, row in zip(counters.code.sites, counters.sites.tolist(), strict=True):
+    for site, row in zip(counters.code.sites, counters.sites.tolist(), strict=False):
         requests, _, sectors, wavefronts, ideal, *_ = row
         if wavefronts:
             found.update(shared_requests=requests, shared_wavefronts=wavefronts, shared_ideal_wavefronts=ideal)

@@ -80,7 +80,8 @@ def replay_virtual(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]
     from grader.devices.player import Player
     from grader.devices.probe import VirtualProbe
 
-    return _replay(request, blobs, Player(), VirtualProbe(request["launch_s"]))
+    probe = VirtualProbe(request["launch_s"])
+    return _replay(request, blobs, Player(name=probe.name), probe)
 
 
 def serve_cuda() -> None:
@@ -130,6 +131,8 @@ def _replay(request: dict, blobs: list[bytes], player, probe) -> tuple[dict, lis
                 entry["outputs"][name] = len(out)
                 out.append(contents)
         except DeviceError as e:
+            if probe and e.error == "CUDA_ERROR_UNKNOWN":  # the virtual GPU's word for a defect of its own
+                raise
             entry["fault"] = (probe and probe.fault()) or {"kind": e.kind, "message": str(e), "line": None, "file": ""}
         entry |= {"findings": probe.findings(), "counters": probe.counters()} if probe else _NOTHING
         reply["runs"].append(entry)

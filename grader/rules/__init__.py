@@ -34,15 +34,15 @@ CLEAN = (*_ENDED, "initialised", "race_free", "barriers_met", "inputs_kept", "ri
 
 
 def correct(values: float, hazards: float) -> tuple[Rule, ...]:
-    """The rules that every exercise starts with; `hazards` points are split between bounds, races and the rest."""
-    third = round(hazards / 3, 2)
+    """The rules that every exercise starts with; the `hazards` points are paid when no sanitizer complains at all."""
+    clean = ("right_values", "in_bounds", "initialised", "race_free", "barriers_met")
     return (
         Rule(compiles, code="CE"),
         Rule(as_launched, code="SV", needs=_BUILT),
         Rule(finishes, code="RTE", needs=_BUILT),
-        Rule(in_bounds, third, "RTE", _BUILT),
-        Rule(initialised, third, "RTE", _BUILT),
-        Rule(race_free, round(hazards - 2 * third, 2), "RTE", _BUILT),
+        Rule(in_bounds, 0, "RTE", _BUILT),
+        Rule(initialised, 0, "RTE", _BUILT),
+        Rule(race_free, hazards, "RTE", _BUILT, clean),
         Rule(barriers_met, 0, "RTE", _BUILT),
         Rule(inputs_kept, 0, "WA", _ENDED),
         Rule(right_values, values, "WA", _ENDED),

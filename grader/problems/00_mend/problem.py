@@ -52,7 +52,7 @@ PROBLEM = Problem(
     inputs=_inputs,
     reference=_reference,
     tolerance=Tolerance(relative=1e-6, scale=_scale),
-    rubric=rules.correct(values=6, hazards=4),
+    rubric=rules.correct(values=4, hazards=6),
     hints=(
         "One mistake makes the last element of a block wrong, the other depends on which warp is faster.",
         "Which thread fetches the right-hand neighbour of the block, and does everybody wait until it has?",
