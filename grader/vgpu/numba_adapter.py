@@ -1,7 +1,7 @@
 """What is adapted in numba-cuda, all in one place.
 
-* Its linker's last step gives linked PTX in place of machine code: after link-time optimisation, and so what would really
-  run. (The driver has the same PTX assembled too, for register counts, and refuses what ptxas refuses.)
+* Its linker's last step gives linked PTX in place of machine code: after link-time optimisation, and so what would
+  really run. PTX that is linked to it is put beside it, since nvJitLink optimises LTO-IR only. (The driver has the same PTX assembled too, for register counts, and refuses what ptxas refuses.)
 * Line numbers are on by default, since a report without the student's line is of little use; the code is unaffected.
 * Kernels in numba's on-disk cache are kept apart from those of a real GPU.
 * `inspect_sass` shows what ptxas makes of the PTX.
@@ -27,12 +27,25 @@ def _patch_driver(module: ModuleType) -> None:
 
     def complete(self):
         """Link, and give the PTX as what the driver is to load."""
-        if self._has_ltoir:
-            ptx = bytes(self.get_linked_ptx())
-        else:  # nvJitLink gives PTX only of what it has optimised itself
-            ptx = _merge([bytes(code.code) for code in self._object_codes])
+        texts = []
+        lto = [code for code in self._object_codes if code.code_type == "ltoir"]
+        if lto:
+            self.linker = module.Linker(*lto, options=self._get_linker_options(ptx=True))
+            texts.append(bytes(self.linker.link("ptx").code))
+            self.close()
+        else:
+            self.linker = self  # there is none; numba only asks whether it is there
             self._info_log = self._error_log = ""
-            self._complete = True
+        for code in self._object_codes:
+            if code.code_type == "ptx":
+                texts.append(bytes(code.code))
+            elif code.code_type != "ltoir" and "cudadevrt" not in code.name:  # that one the machine has itself
+                raise module.LinkerError(
+                    f"the virtual GPU executes PTX, and {code.name or 'an input of the link'} is machine code "
+                    f"({code.code_type}): link its source, PTX or LTO-IR instead"
+                )
+        self._complete = True
+        ptx = _merge(texts)
         if self.max_registers:
             facts.MAX_REGISTERS[ptx.rstrip(b"\0")] = self.max_registers
         return module.ObjectCode.from_ptx(ptx)

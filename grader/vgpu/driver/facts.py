@@ -57,6 +57,7 @@ def cubin(ptx: bytes, arch: str) -> bytes:
 def _assemble(ptx: bytes, arch: str) -> tuple[bytes, str]:
     """Machine code and log."""
     try:
+        from cuda import pathfinder
         from cuda.bindings import nvjitlink
     except ImportError as error:
         raise NoAssembler(str(error)) from error
@@ -69,10 +70,14 @@ def _assemble(ptx: bytes, arch: str) -> tuple[bytes, str]:
         raise NoAssembler(str(error)) from error
     try:
         nvjitlink.add_data(handle, nvjitlink.InputType.PTX, ptx, len(ptx), "kernel.ptx")
+        if b"cudaCG" in ptx:  # grid-wide synchronisation
+            nvjitlink.add_file(handle, nvjitlink.InputType.LIBRARY, pathfinder.find_static_lib("cudadevrt"))
         nvjitlink.complete(handle)
         code = bytearray(nvjitlink.get_linked_cubin_size(handle))
         nvjitlink.get_linked_cubin(handle, code)
         return bytes(code), _log(nvjitlink.get_info_log_size, nvjitlink.get_info_log, handle)
+    except pathfinder.StaticLibNotFoundError as error:
+        raise NoAssembler(str(error)) from error
     except nvjitlink.nvJitLinkError as error:
         raise Refused(_log(nvjitlink.get_error_log_size, nvjitlink.get_error_log, handle) or str(error)) from None
     finally:

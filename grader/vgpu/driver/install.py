@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import weakref
 
 from grader.vgpu import devices
 from grader.vgpu.driver import (  # noqa: F401  (the chapters: importing them fills the table)
@@ -47,8 +48,16 @@ def install(cards: list[devices.Card]) -> None:
         function = _get_proc_address if name.startswith("cuGetProcAddress") else _callback(name, newest, 1)
         _kept.append(function)
         _lib.set(slot, ctypes.cast(function, ctypes.c_void_p).value)
-    # Registered first, so run last: after the clients' own exit handlers, which still release their handles.
-    atexit.register(_lib.close)
+    atexit.register(_close)
+
+
+def _close() -> None:
+    """The process ends. Exit handlers run last in, first out, so most clients have released their handles; weak references'
+    finalizers, by which numba releases its own, may have been registered before us and are still to run."""
+    run_finalizers = getattr(weakref.finalize, "_exitfunc", None)
+    if run_finalizers is not None:
+        run_finalizers()
+    _lib.close()
 
 
 def _callback(name: str, version: int, default_stream: int):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 
 from grader.vgpu.driver import errors, recorder
+from grader.vgpu.driver.abi import say
 from grader.vgpu.driver.clock import CALL_US, CLOCK
 from grader.vgpu.driver.errors import CudaError
 from grader.vgpu.driver.state import Context, Object, driver
@@ -143,18 +144,16 @@ def _execute(op: Op) -> None:
     try:
         op.work.run(op)
     except CudaError as error:
+        if error.why:
+            say(error.why)
         stream.context.fault = stream.context.fault or error.code
         for other in stream.context.streams:
             other.drop()
-        return
     finally:
         op.done = True
         op.deps = []
-    # Within a stream work is executed in order, so this is the first.
-    if stream.pending and stream.pending[0] is op:
-        del stream.pending[0]
-    else:
-        stream.pending.remove(op)
+        if op in stream.pending:
+            stream.pending.remove(op)  # the first: within a stream work is executed in order
 
 
 def wait(*ops: Op | None) -> None:
