@@ -8,7 +8,7 @@ from pathlib import Path
 import llvmlite
 import llvmlite.binding as llvm
 
-VERSION = 1  # of the code that this package generates: raise it when that changes
+VERSION = 2  # of the code that this package generates: raise it when that changes
 
 _target = None
 

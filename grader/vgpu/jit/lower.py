@@ -51,15 +51,16 @@ class Lowering:
     # ------------------------------------------------------------------ frame
     def _layout_frame(self):
         live = sorted(set().union(*(b.live_in for b in self.body.blocks)))
+        sizes = {}
+        for name in live:
+            bits = width(kind_type(self.body.kinds[name]))
+            uniform = name in self.body.uniform
+            sizes[name] = 8 if uniform else 4 if bits == 1 else bits // 8 * L.LANES
         slots, offset = {}, L.FRAME
-        for uniform in (False, True):
-            for name in live:
-                if (name in self.body.uniform) == uniform:
-                    bits = width(kind_type(self.body.kinds[name]))
-                    size = 8 if uniform or bits == 1 else bits // 8 * L.LANES
-                    slots[name] = offset
-                    offset += size
-            offset = (offset + 63) // 64 * 64
+        for name in sorted(live, key=lambda n: -sizes[n]):  # vectors first: all but 16-bit ones are 64-byte aligned
+            offset = (offset + min(sizes[name], 64) - 1) // min(sizes[name], 64) * min(sizes[name], 64)
+            slots[name] = offset
+            offset += sizes[name]
         return slots, offset
 
     def field(self, offset, t=I32):

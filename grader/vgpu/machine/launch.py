@@ -55,11 +55,13 @@ class Counters:
         """Factor from what was counted to the whole grid."""
         return self.blocks / self.counted_blocks if self.counted_blocks else 0.0
 
+    @property
     def instructions(self) -> int:
         """Warp instructions, scaled to the grid."""
         per_block = np.array([len(b) for b in self.code.blocks], np.int64)
         return int(round(float((self.runs[:, 0] * per_block).sum()) * self.scale))
 
+    @property
     def global_bytes(self) -> int:
         """Bytes of the 32-byte sectors that loads, stores and atomics of global memory touched, scaled to the grid."""
         sectors = sum(int(row[2]) for site, row in zip(self.code.sites, self.sites, strict=True) if site.space != L.SPACE_LOCAL)
