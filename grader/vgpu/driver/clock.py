@@ -133,12 +133,3 @@ def copy_us(card, kind: str, nbytes: int, pageable: bool) -> float:
 def set_us(card, nbytes: int) -> float:
     """How long a memset takes."""
     return KERNEL_US + nbytes / (card.bandwidth_gbs * DRAM_SHARE * 1e3)
-
-
-def kernel_us(card, counters) -> float:
-    """How long a kernel takes: launch + the larger of its memory time and its issue time.
-
-    `counters` is LaunchResult.counters.
-    """
-    issue = counters.instructions / (4 * card.sms * card.clock_mhz)  # 4 schedulers an SM issue one a clock each
-    return KERNEL_US + max(counters.global_bytes / (card.bandwidth_gbs * 1e3), issue)

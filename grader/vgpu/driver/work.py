@@ -172,6 +172,7 @@ class Launch(Work):
 
     def run(self, op) -> None:
         from grader.vgpu.machine import LaunchOptions, launch
+        from grader.vgpu.model import kernel_time
 
         context = op.stream.context
         wanted = driver.options
@@ -193,8 +194,13 @@ class Launch(Work):
             sys.stdout.flush()
         for finding in result.findings:
             _note(finding)
-        duration = clock.kernel_us(context.device.card, result.counters)
-        span = self._occupy(op, "compute", duration, self.kernel.name, share=self.kernel.share(self, context))
+        kernel = self.kernel
+        card = context.device.card
+        if context.sms != card.sms:  # a part of the device
+            card = replace(card, sms=context.sms)
+        shared = kernel.static_shared + self.shared
+        time = kernel_time(card, kernel.facts.registers, shared, self.grid, self.block, result)
+        span = self._occupy(op, "compute", time.us, kernel.name, share=kernel.share(self, context))
         for observer in driver.observers:
             observer(code, self, result, span)
         if result.fault is not None:
