@@ -7,7 +7,9 @@ handled here; anything else (another allocation, a misaligned or wild address) g
 
 from llvmlite import ir
 
+from ..machine.state import CACHE_WORDS, G_PROGRESS
 from . import layout as L
+from .watch import build_watches
 from .values import I1, I8, I16, I32, I64, PTR, Builder, constant, vec
 
 SIZES = {1: I8, 2: I16, 4: I32, 8: I64}
@@ -59,7 +61,7 @@ class _Access:
         if self.shared:
             low, high = constant(I64, 0), b.zext(self.field(L.SHARED_BYTES), I64)
         else:
-            cache = b.inttoptr(b.add(self.field(L.CACHE, I64), b.shl(b.zext(self.site, I64), constant(I64, 4))), PTR)
+            cache = b.inttoptr(b.add(self.field(L.CACHE, I64), b.mul(b.zext(self.site, I64), constant(I64, 8 * CACHE_WORDS))), PTR)
             low = b.load(cache, typ=I64)
             high = b.load(b.gep(cache, [constant(I64, 8)], source_etype=I8), typ=I64)
         first = self.count_zeros("llvm.cttz", self.mask)
@@ -155,12 +157,27 @@ class _Access:
 
     def observe(self):
         """Tell the observers, if there are any, of an access that is about to be made."""
-        tell, on = self.new("tell"), self.new("go_on")
-        self.b.cbranch(self.b.icmp_unsigned("!=", self.field(L.FLAGS), constant(I32, 0)), tell, on)
-        self.at(tell)
+        tell, count, watch, on = (self.new(n) for n in ("tell", "count", "watch", "go_on"))
         kind = constant(I32, L.STORE if self.store else L.LOAD)
         space = constant(I32, L.SPACE_SHARED if self.shared else L.SPACE_GLOBAL)
-        self.external("vg_observe", [self.warp, self.mask, self.site, constant(I32, self.nbytes), kind, space])
+        flags, zero = self.field(L.FLAGS), constant(I32, 0)
+        self.b.cbranch(self.b.icmp_unsigned("!=", flags, zero), tell, on)
+        self.at(tell)
+        counted = self.b.and_(flags, constant(I32, L.OBSERVE_COUNT))
+        self.b.cbranch(self.b.icmp_unsigned("!=", counted, zero), count, watch)
+        self.at(count)
+        self.external("vg_count", [self.warp, self.mask, self.site, constant(I32, self.nbytes), kind, space])
+        self.b.branch(watch)
+        self.at(watch)
+        if self.store:
+            progress = self.b.inttoptr(self.b.add(self.field(L.GRID, I64), constant(I64, G_PROGRESS)), PTR)
+            self.b.store(self.b.add(self.b.load(progress, typ=I64), constant(I64, 1)), progress)
+        watched = self.b.and_(flags, constant(I32, L.OBSERVE_RACE | L.OBSERVE_INIT))
+        both = self.new("both")
+        self.b.cbranch(self.b.icmp_unsigned("!=", watched, zero), both, on)
+        self.at(both)
+        name = f"vg_watch_{'st' if self.store else 'ld'}_{'s' if self.shared else 'g'}"
+        self.b.call(self.module.globals[name], [self.warp, self.mask, self.site, constant(I32, self.nbytes)])
         self.b.branch(on)
         self.at(on)
 
@@ -183,6 +200,7 @@ def build_permute(module):
 def build_module() -> ir.Module:
     """All access functions in one module, compiled once and kept with the process."""
     module = ir.Module("access")
+    build_watches(module)
     for store in (False, True):
         for n in SIZES:
             for shared in (False, True):

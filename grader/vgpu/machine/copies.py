@@ -16,7 +16,7 @@ from .observe import observe
 from .raw import inner, load_i32, load_i64, load_u8, machine_function, store_i32, store_i64, store_u8
 from .slow import resolve
 from .state import (
-    B_BASE, B_CLOCK, B_INDEX, B_NAMED, B_NWARPS, B_PAIR, B_PENDING_COPIES, B_SHADOW_W, B_SYNCED, B_WARP_STRIDE, B_WARPS, BLOCK_BYTES,
+    B_BARRIER, B_BASE, B_CLOCK, B_INDEX, B_NAMED, B_NWARPS, B_PAIR, B_PENDING_COPIES, B_SHADOW_W, B_WARP_STRIDE, B_WARPS, BLOCK_BYTES,
     G_SHARED_SHIFT, INITCHECK, RACE_SOURCE, RACE_UNWAITED, RACECHECK, SYNC_MBARRIER, SYNCCHECK, fault, grid_of, report, thread_of,
 )  # fmt: skip
 
@@ -97,7 +97,7 @@ def check_target(g, b, thread, dst, size, site):
         if other_warp == warp:
             safe = epoch < mine
         else:
-            limit = load_i64(b + B_SYNCED + 8 * other_warp)
+            limit = load_i64(b + B_BARRIER)
             if load_i64(b + B_NAMED):
                 limit = max(limit, load_i64(b + B_PAIR + 8 * (32 * warp + other_warp)))
             safe = epoch <= limit
@@ -252,7 +252,7 @@ def release(w, b, number):
     warp = load_i32(w + L.WARPID)
     clocks = b + M_CLOCKS + 256 * number
     for v in range(load_i64(b + B_NWARPS)):
-        own = load_i64(b + B_CLOCK + 8 * v) if v == warp else max(load_i64(b + B_SYNCED + 8 * v), load_i64(b + B_PAIR + 8 * (32 * warp + v)))
+        own = load_i64(b + B_CLOCK + 8 * v) if v == warp else max(load_i64(b + B_BARRIER), load_i64(b + B_PAIR + 8 * (32 * warp + v)))
         store_i64(clocks + 8 * v, max(load_i64(clocks + 8 * v), own))
 
 

@@ -1,5 +1,7 @@
 """Run a kernel: slots for resident blocks, one or more worker threads, findings and counters at the end."""
 
+import functools
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,7 +16,14 @@ from .printing import format_prints
 
 MAX_RESIDENT = 64  # blocks that can be under way at once when they wait for each other
 STALL_SECONDS = 3.0  # no store, barrier or end of a warp for so long while all wait in loops: they will wait for ever
-WORKERS = 2
+WORKERS = min(2, len(os.sched_getaffinity(0)))
+PARALLEL_THREADS = 1 << 15  # CUDA threads from which a second worker pays
+
+
+@functools.cache
+def _pool(pid: int) -> ThreadPoolExecutor:
+    """Worker threads of this process: a forked child starts its own."""
+    return ThreadPoolExecutor(WORKERS, thread_name_prefix="virtual-gpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +159,7 @@ class _Worker:
         self.prints = None
         self.params = np.zeros(max(kernel.param_bytes, 8) + 16, np.uint8)
         self.symbols = np.array([kernel.module.symbols[s][0] for s in code.symbols] or [0], np.int64)
-        self.cache = np.zeros((len(code.sites) or 1, 2), np.int64)
+        self.cache = np.zeros((len(code.sites) or 1, state.CACHE_WORDS), np.int64)
         self.counts = np.zeros((len(code.blocks), 2), np.int64)
         self.sites = np.zeros((len(code.sites) or 1, count.COUNTER_BYTES // 8), np.int64)
         self.site_table = np.array(
@@ -193,8 +202,7 @@ class _Worker:
         g[state.G_NPRINT // 8] = 0
         g[state.G_PRINT_LOST // 8] = 0
         g[state.G_PROGRESS // 8] = 0
-        g[state.G_LAUNCH // 8] = g[state.G_CLOCK // 8] + 1
-        g[state.G_CLOCK // 8] += 2
+        g[state.G_LAUNCH // 8] = g[state.G_GRID_BARRIER // 8] = g[state.G_CLOCK // 8]
         g[state.G_ACQUIRED // 8] = acquired.ctypes.data if acquired is not None else 0
         if self.kernel.prints and self.prints is None:
             self.prints = np.zeros(state.MAX_PRINTS * state.PRINT_BYTES, np.uint8)
@@ -233,7 +241,7 @@ def launch(kernel: Kernel, grid, block, args: bytes, shared: int = 0, options: L
     flags = (L.OBSERVE_RACE if options.racecheck else 0) | (L.OBSERVE_INIT if options.initcheck else 0)
     watched = flags != 0
     nworkers = options.workers or (WORKERS if not watched and not code.uses_atomics and not options.profile else 1)
-    if code.uses_grid or code.uses_atomics or nblocks < 8:
+    if code.uses_grid or code.uses_atomics or nblocks < 8 or nblocks * block[0] * block[1] * block[2] < PARALLEL_THREADS:
         nworkers = 1
     if code.uses_grid and not options.cooperative:
         raise ValueError("a grid-wide barrier needs a cooperative launch")
@@ -263,8 +271,7 @@ def launch(kernel: Kernel, grid, block, args: bytes, shared: int = 0, options: L
     if len(workers) == 1:
         outcomes = [_run(workers[0], options, resident, code, block, grid, shared)]
     else:
-        with ThreadPoolExecutor(len(workers)) as pool:
-            outcomes = list(pool.map(lambda w: _run(w, options, resident, code, block, grid, shared), workers))
+        outcomes = list(_pool(os.getpid()).map(lambda w: _run(w, options, resident, code, block, grid, shared), workers))
     if not options.initcheck:
         memory.all_written()
     return _result(kernel, code, workers, outcomes, nblocks, memory, block)

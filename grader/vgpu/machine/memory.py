@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .state import ALLOC_WORDS
+from .state import ALLOC_DIRTY, ALLOC_INDEX, ALLOC_INIT, ALLOC_KIND, ALLOC_RACE, ALLOC_WORDS
 
 POISON = 0xCB  # what fresh memory holds
 RED_ZONE = 256  # bytes before and after every allocation that belong to nobody
-RACE_LIMIT = 16 << 20  # bytes; global racecheck keeps 8 bytes of shadow a byte, so larger allocations go without
+RACE_LIMIT = 16 << 20  # bytes; global racecheck keeps 4 bytes of shadow a byte, so larger allocations go without
 KINDS = ("device", "managed", "host", "registered", "constant")
 
 
@@ -26,6 +26,7 @@ class Allocation:
     buffer: object = field(default=None, repr=False)  # keeps the bytes alive
     init: np.ndarray | None = field(default=None, repr=False)  # one byte a byte: 1 once written
     race: np.ndarray | None = field(default=None, repr=False)  # racecheck's shadow
+    race_used: bool = field(default=False, repr=False)  # to be cleared before the next launch
 
     @property
     def end(self) -> int:
@@ -131,8 +132,7 @@ class Memory:
     def all_written(self):
         """A kernel ran unobserved: initcheck knows nothing any more."""
         for allocation in self._live.values():
-            if allocation.init is not None:
-                allocation.init[:] = 1
+            allocation.init = None
 
     @property
     def allocations(self) -> list[Allocation]:
@@ -142,19 +142,28 @@ class Memory:
     def table(self, races: bool, shift: int) -> np.ndarray:
         """Rows for the machine (state.ALLOC_WORDS); with `races`, shadows for allocations up to RACE_LIMIT."""
         key = (races, shift)
-        if self._table is not None and self._table[0] == key:
-            return self._table[1]
-        rows = np.zeros((len(self._starts) or 1, ALLOC_WORDS), np.int64)
+        if self._table is None or self._table[0] != key:
+            rows = np.zeros((len(self._starts) or 1, ALLOC_WORDS), np.int64)
+            for row, a in zip(rows, self.allocations, strict=False):
+                row[0], row[1] = a.address, a.end
+                row[ALLOC_KIND], row[ALLOC_INDEX] = KINDS.index(a.kind), a.index
+                if races and a.nbytes <= RACE_LIMIT:
+                    words = (a.nbytes >> shift) + 2
+                    if a.race is None or len(a.race) != 2 * words:
+                        a.race = np.zeros(2 * words, np.int64)
+                        a.race_used = False
+                    row[ALLOC_RACE] = a.race.ctypes.data
+            self._table = (key, rows)
+        rows = self._table[1]
+        rows[:, ALLOC_DIRTY] = 0
         for row, a in zip(rows, self.allocations, strict=False):
-            if races and a.nbytes <= RACE_LIMIT:
-                words = (a.nbytes >> shift) + 2
-                if a.race is None or len(a.race) < 4 * words:
-                    a.race = np.zeros(4 * words, np.int64)
-                row[2] = a.race.ctypes.data
-            row[0], row[1], row[5] = a.address, a.end, a.index
-            row[3] = a.init.ctypes.data if a.init is not None else 0
-            row[4] = KINDS.index(a.kind)
-        self._table = (key, rows)
+            if row[ALLOC_RACE]:
+                if a.race_used:
+                    a.race[:] = 0
+                a.race_used = True
+            if a.init is not None and a.init.all():
+                a.init = None  # bytes never become unwritten: nothing to watch any more
+            row[ALLOC_INIT] = a.init.ctypes.data if a.init is not None else 0
         return rows
 
 

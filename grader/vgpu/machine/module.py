@@ -162,12 +162,12 @@ def _grain(sites, space) -> int:
     """log2 of the smallest access that may touch a space: the unit in which its shadow is kept."""
     sizes = [s.nbytes for s in sites if s.nbytes and s.space in (space, L.SPACE_GENERIC)]
     parts = {"v2": 2, "v4": 4}
-    small = 4
+    small = 8
     for s in sites:
         if s.nbytes and s.space in (space, L.SPACE_GENERIC):
             small = min(small, s.nbytes // next((n for p, n in parts.items() if p in s.op.split(".")), 1))
     del sizes
-    return {1: 0, 2: 1}.get(small, 2)
+    return {1: 0, 2: 1, 4: 2}.get(small, 3)
 
 
 def _quiet(body) -> list[int]:

@@ -4,9 +4,7 @@ from ..jit import layout as L
 from ..sanitize.race import global_access, shared_access
 from .count import count_access
 from .raw import inner, load_i32, load_i64, machine_function, store_i64
-from .state import ALLOC_WORDS, B_INDEX, G_ACQUIRED, G_ALLOCS, G_CLOCK, G_NALLOCS, G_PROGRESS, G_SITES, SITE_WORDS, grid_of, thread_of
-
-STRONG = 256  # in a site's space word: a volatile, relaxed, acquire or release access
+from .state import ALLOC_WORDS, B_INDEX, G_ACQUIRED, G_ALLOCS, G_CLOCK, G_NALLOCS, G_SITES, SITE_WORDS, STRONG, grid_of, thread_of
 
 
 @inner
@@ -76,9 +74,12 @@ def observe(w, mask, site, nbytes, kind, space):
 
 
 @machine_function("void(int64,int32,int32,int32,int32,int32)")
-def vg_observe(w, mask, site, nbytes, kind, space):
-    """Called by the compiled access functions before they move; every store is progress."""
-    if kind != L.LOAD:
-        g = grid_of(w)
-        store_i64(g + G_PROGRESS, load_i64(g + G_PROGRESS) + 1)
-    observe(w, mask, site, nbytes, kind, space)
+def vg_count(w, mask, site, nbytes, kind, space):
+    """Called by the compiled access functions in blocks that are counted."""
+    count_access(w, mask, site, nbytes, kind, space)
+
+
+@machine_function("void(int64,int32,int32,int32,int32,int32)")
+def vg_sanitize(w, mask, site, nbytes, kind, space):
+    """Called by jit/watch.py for what it does not decide itself."""
+    sanitize(w, mask, site, nbytes, kind, space, load_i32(w + L.FLAGS))

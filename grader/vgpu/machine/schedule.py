@@ -6,8 +6,8 @@ from ..jit import layout as L
 from .copies import BLOCK_TOTAL, M_COUNT, run_bulk_stores
 from .raw import call_kernel, inner, load_i32, load_i64, store_i32, store_i64, store_u64
 from .state import (
-    AT_BARRIER, AT_GRID, B_ACC, B_ACQUIRED, B_ARRIVAL, B_ARRIVED, B_BASE, B_CLOCK, B_DONE, B_EXPECTED, B_INDEX, B_MEMBERS, B_NAMED,
-    B_NWARPS, B_PAIR, B_PENDING_COPIES, B_RELEASED, B_STATUS, B_SYNCED, B_WARP_STRIDE, B_WARPS, DONE, G_CLOCK, G_KERNEL, G_LAUNCH, G_WAITED,
+    AT_BARRIER, AT_GRID, B_ACC, B_ACQUIRED, B_ARRIVAL, B_ARRIVED, B_BARRIER, B_BASE, B_CLOCK, B_DONE, B_EXPECTED, B_INDEX, B_MEMBERS, B_NAMED,
+    B_NWARPS, B_PAIR, B_PENDING_COPIES, B_RELEASED, B_STATUS, B_WARP_STRIDE, B_WARPS, DONE, G_CLOCK, G_KERNEL, G_GRID_BARRIER, G_WAITED,
     RUN, SYNC_BARRIER_COUNT, SYNC_DIVERGENT, SYNC_MISSING_LANES, SYNC_STUCK, SYNCCHECK, fault, report,
 )  # fmt: skip
 
@@ -32,6 +32,7 @@ def start_block(slot, index, s, grid):
     base = load_i64(grid + G_CLOCK) + 1
     store_i64(grid + G_CLOCK, base + 1)
     store_i64(slot + B_BASE, base)
+    store_i64(slot + B_BARRIER, base)
     store_i64(slot + B_DONE, 0)
     store_i64(slot + B_INDEX, index)
     if load_i64(slot + B_NAMED):
@@ -60,7 +61,6 @@ def start_block(slot, index, s, grid):
         w = first + v * stride
         store_i64(slot + B_STATUS + 8 * v, RUN)
         store_i64(slot + B_CLOCK + 8 * v, base + 1)
-        store_i64(slot + B_SYNCED + 8 * v, base)
         existing = threads - v * 32
         alive = (1 << existing) - 1 if existing < 32 else 0xFFFFFFFF
         for lane in range(32):
@@ -119,11 +119,10 @@ def let_go(slot, number, grid):
     acc = load_i64(slot + B_ACC + 8 * number)
     everyone = load_i64(slot + B_EXPECTED + 8 * number) == 0
     arrival = slot + B_ARRIVAL + 256 * number
-    if not everyone:
+    if everyone:
+        store_i64(slot + B_BARRIER, tick(grid))
+    else:
         store_i64(slot + B_NAMED, 1)
-    for v in range(nwarps):
-        if everyone:
-            store_i64(slot + B_SYNCED + 8 * v, load_i64(slot + B_CLOCK + 8 * v))
     for v in range(nwarps):
         if load_i64(slot + B_STATUS + 8 * v) != AT_BARRIER:
             continue
@@ -332,16 +331,13 @@ def report_stuck(slot, s, grid):
 def open_grid_barrier(slots, active, s, grid):
     """All blocks of a cooperative launch have arrived: let them go on together."""
     n = s[S_NSLOTS]
-    now = tick(grid)
-    store_i64(grid + G_LAUNCH, now)  # accesses before it are ordered before all that follow
-    tick(grid)
+    store_i64(grid + G_GRID_BARRIER, tick(grid))  # accesses before it are ordered before all that follow
     for k in range(n):
         if active[k] == 0:
             continue
         slot = slots[k]
         first, stride = load_i64(slot + B_WARPS), load_i64(slot + B_WARP_STRIDE)
-        for v in range(load_i64(slot + B_NWARPS)):
-            store_i64(slot + B_SYNCED + 8 * v, load_i64(slot + B_CLOCK + 8 * v))
+        store_i64(slot + B_BARRIER, tick(grid))
         for v in range(load_i64(slot + B_NWARPS)):
             if load_i64(slot + B_STATUS + 8 * v) == AT_GRID:
                 store_i64(slot + B_STATUS + 8 * v, RUN)

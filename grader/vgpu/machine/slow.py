@@ -8,7 +8,7 @@ from .raw import (
     bits_f32, bits_f64, f32_bits, f64_bits, inner, load_i32, load_i64, load_u8, load_u16, load_u32, load_u64, machine_function,
     store_i64, store_u8, store_u16, store_u32, store_u64,
 )  # fmt: skip
-from .state import ALLOC_WORDS, G_ALLOCS, G_NALLOCS, G_PROGRESS, fault, grid_of
+from .state import ALLOC_WORDS, CACHE_WORDS, G_ALLOCS, G_NALLOCS, G_PROGRESS, fault, grid_of
 
 
 @inner
@@ -58,9 +58,10 @@ def resolve(w, lane, address, nbytes, space, site, align):
     if row == 0 or address + nbytes > load_i64(row + 8):
         fault(w, L.FAULT_ADDRESS_RANGE, lane, site, address)
         return 0
-    cache = load_i64(w + L.CACHE) + 16 * site
+    cache = load_i64(w + L.CACHE) + 8 * CACHE_WORDS * site
     store_i64(cache, load_i64(row))
     store_i64(cache + 8, load_i64(row + 8))
+    store_i64(cache + 16, row)
     return address
 
 

@@ -25,10 +25,20 @@ G_TRACE_ON = 136
 G_NBLOCKS_CODE = 144
 G_PROFILE = 152  # address of the profile's state, 0 for none
 G_PRINT_LOST = 160
+G_GRID_BARRIER = 176  # epoch of the last barrier of the whole grid
 G_ACQUIRED = 168  # table by block: time of its last acquire, then of its last release
 GRID_BYTES = 512
 
-ALLOC_WORDS = 8  # low, end, race shadow, init shadow, kind, index, read-only, 0
+ALLOC_WORDS = 8  # low, end, then:
+ALLOC_RACE, ALLOC_INIT, ALLOC_KIND, ALLOC_INDEX, ALLOC_DIRTY = 2, 3, 4, 5, 6  # shadows (0 for none); written in this launch
+CACHE_WORDS = 4  # of a memory site: low and end of the allocation that it touched last, its row
+STRONG = 256  # in a site's space word: a volatile, relaxed, acquire or release access
+
+# Entry of global memory's shadow: atomic << 63 | many << 62 | epoch << 38 | block << 20 | site << 10 | thread
+EPOCH_SHIFT, BLOCK_SHIFT = 38, 20
+MAX_EPOCHS, MAX_BLOCKS = 1 << 24, 1 << 18  # beyond, accesses are not watched
+BLOCK_MASK, SITE_MASK = MAX_BLOCKS - 1, 1023
+WHO_MASK = ((MAX_EPOCHS - 1) << EPOCH_SHIFT) | (BLOCK_MASK << BLOCK_SHIFT)  # epoch and block
 SITE_WORDS = 4  # bytes a lane, space, kind, block of code
 FINDING_WORDS = 12  # tool, kind, site, other site, block, thread, other block, other thread, address, value, count, 0
 MAX_FINDINGS = 256
@@ -54,7 +64,8 @@ B_WARP_STRIDE = 88
 B_YIELDS = 96
 B_STATUS = 128  # 32 words: RUN, AT_BARRIER, DONE, AT_GRID
 B_ARRIVED, B_EXPECTED, B_ACC = 384, 512, 640  # 16 barriers each
-B_CLOCK, B_SYNCED = 768, 1024  # 32 warps each: own epoch; epoch that all have seen
+B_CLOCK = 768  # 32 warps: own epoch
+B_BARRIER = 1024  # the last barrier of all: epochs up to it are over for everybody
 B_PAIR = 1280  # 32 x 32: epoch of warp v that warp w has seen
 B_PENDING_COPIES = B_PAIR + 32 * 32 * 8
 B_MEMBERS = B_PENDING_COPIES + 64  # 16 barriers: warps that have arrived

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..jit import layout as L
+from .dispatch import next_epoch
 from .raw import inner, load_i32, load_i64, load_u8, machine_function, store_i32, store_i64, store_u8
 from .state import B_INDEX, G_ACQUIRED, G_CLOCK, G_NPRINT, G_PRINT, G_PRINT_LOST, G_TIME, MAX_PRINTS, PRINT_ARGS, PRINT_BYTES, grid_of, thread_of
 
@@ -69,9 +70,8 @@ def vg_fence(w, mask, scope, proxy):
     g, b = grid_of(w), load_i64(w + L.STATE)
     table = load_i64(g + G_ACQUIRED)
     if table != 0:
-        now = load_i64(g + G_CLOCK) + 1
-        store_i64(g + G_CLOCK, now)
-        store_i64(table + 16 * load_i64(b + B_INDEX) + 8, now - 1)
+        store_i64(table + 16 * load_i64(b + B_INDEX) + 8, load_i64(g + G_CLOCK))
+        next_epoch(w)
 
 
 @inner

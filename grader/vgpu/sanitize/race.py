@@ -7,7 +7,8 @@ they are not both atomic, and nothing orders them: neither the same thread, nor 
 in the first followed by an atomic in the second.
 
 Entry of shared memory: atomic << 63 | many << 62 | epoch << 32 | site << 10 | thread.
-Entry of global memory, two words: time << 32 | epoch, and atomic << 63 | many << 62 | block << 34 | site << 10 | thread.
+Entry of global memory: machine/state.py, EPOCH_SHIFT; epochs count from the launch, and shadows are cleared for each.
+jit/watch.py has the common case of all this; what is here is exact, lane by lane.
 """
 
 import numpy as np
@@ -15,8 +16,9 @@ import numpy as np
 from ..jit import layout as L
 from ..machine.raw import inner, load_i32, load_i64, load_u8, load_u16, load_u32, store_i64, store_u8
 from ..machine.state import (
-    B_BASE, B_CLOCK, B_INDEX, B_NAMED, B_PAIR, B_SHADOW_R0, B_SHADOW_W, B_SYNCED, G_ACQUIRED, G_CLOCK, G_GLOBAL_SHIFT, G_LAUNCH,
-    G_SHARED_SHIFT, INITCHECK, RACE_RAW, RACE_UNWAITED, RACE_WAR, RACE_WAW, RACECHECK, report,
+    ALLOC_DIRTY, ALLOC_INDEX, ALLOC_INIT, ALLOC_RACE, B_BARRIER, B_BASE, B_CLOCK, B_INDEX, B_NAMED, B_PAIR, B_SHADOW_R0, B_SHADOW_W,
+    BLOCK_MASK, BLOCK_SHIFT, EPOCH_SHIFT, G_ACQUIRED, G_GLOBAL_SHIFT, G_GRID_BARRIER, G_LAUNCH, G_SHARED_SHIFT, MAX_BLOCKS,
+    MAX_EPOCHS, SITE_MASK, INITCHECK, RACE_RAW, RACE_UNWAITED, RACE_WAR, RACE_WAW, RACECHECK, report,
 )  # fmt: skip
 
 ATOMIC_BIT = np.int64(-0x8000000000000000)
@@ -28,7 +30,7 @@ GLOBAL_KIND = 8  # added to a racecheck kind found in global memory
 @inner
 def seen(b, warp, other):
     """Newest epoch of warp `other` that `warp` is ordered after."""
-    epoch = load_i64(b + B_SYNCED + 8 * other)
+    epoch = load_i64(b + B_BARRIER)
     if load_i64(b + B_NAMED):
         epoch = max(epoch, load_i64(b + B_PAIR + 8 * (32 * warp + other)))
     return epoch
@@ -89,7 +91,7 @@ def shared_access(g, b, w, thread, offset, nbytes, kind, strong, site, slot, rac
                 re, rt = (before >> 32) & 0x3FFFFFFF, before & 1023
                 if re >= base and rt >> 5 != thread >> 5 and not ordered(b, thread, mine, re, rt):
                     entry |= MANY_BIT
-                elif re >= base and before & MANY_BIT and load_i64(b + B_SYNCED + 8 * (rt >> 5)) < re:
+                elif re >= base and before & MANY_BIT and load_i64(b + B_BARRIER) < re:
                     entry |= MANY_BIT
             store_i64(reads + 8 * word, entry)
             continue
@@ -103,7 +105,7 @@ def shared_access(g, b, w, thread, offset, nbytes, kind, strong, site, slot, rac
                 re, rt = (before >> 32) & 0x3FFFFFFF, before & 1023
                 if re >= base and not (atomic and before & ATOMIC_BIT):
                     loose = not ordered(b, thread, mine, re, rt)
-                    if before & MANY_BIT and load_i64(b + B_SYNCED + 8 * (rt >> 5)) < re:
+                    if before & MANY_BIT and load_i64(b + B_BARRIER) < re:
                         loose = True
                     if loose and (kind == L.ATOMIC or not same_value(slot, load_i64(w + L.SHARED) + offset, nbytes)):
                         report(g, RACECHECK, RACE_WAR, site, (before >> 10) & 0x3FFFFF, block, thread, block, rt, offset, 0)
@@ -113,19 +115,44 @@ def shared_access(g, b, w, thread, offset, nbytes, kind, strong, site, slot, rac
 
 
 @inner
-def between_blocks(g, block, other, time):
-    """True when a fence of block `other` after `time`, and then an atomic of `block`, order the two."""
+def between_blocks(g, block, other, epoch):
+    """True when a fence of block `other` after `epoch`, and then an atomic of `block`, or a barrier of the grid, order the two."""
+    if epoch <= load_i64(g + G_GRID_BARRIER):
+        return True
     table = load_i64(g + G_ACQUIRED)
     released, acquired = load_i64(table + 16 * other + 8), load_i64(table + 16 * block)
-    return time <= released and released <= acquired
+    return epoch <= released and released <= acquired
 
 
 @inner
-def global_ordered(g, b, block, thread, mine, first, second):
-    other_block, other = (second >> 34) & 0xFFFFFFF, second & 1023
+def global_ordered(g, b, block, thread, mine, entry):
+    other_block, other = (entry >> BLOCK_SHIFT) & BLOCK_MASK, entry & 1023
+    epoch = ((entry >> EPOCH_SHIFT) & (MAX_EPOCHS - 1)) + load_i64(g + G_LAUNCH)
     if other_block == block:
-        return ordered(b, thread, mine, first & 0xFFFFFFFF, other)
-    return between_blocks(g, block, other_block, (first >> 32) & 0xFFFFFFFF)
+        return ordered(b, thread, mine, epoch, other)
+    return between_blocks(g, block, other_block, epoch)
+
+
+@inner
+def report_global(g, kind, site, block, thread, entry, address, row):
+    report(
+        g, RACECHECK, kind + GLOBAL_KIND, site, (entry >> 10) & SITE_MASK, block, thread, (entry >> BLOCK_SHIFT) & BLOCK_MASK,
+        entry & 1023, address, load_i64(row + 8 * ALLOC_INDEX),
+    )  # fmt: skip
+
+
+@inner
+def global_init(g, block, thread, address, nbytes, kind, site, row):
+    """initcheck: a byte of shadow for each byte, 1 once written."""
+    init, low = load_i64(row + 8 * ALLOC_INIT), load_i64(row)
+    if kind == L.LOAD or kind == L.ATOMIC:
+        for k in range(nbytes):
+            if load_u8(init + address - low + k) == 0:
+                report(g, INITCHECK, 1, site, -1, block, thread, -1, -1, address, load_i64(row + 8 * ALLOC_INDEX))
+                break
+    if kind != L.LOAD:
+        for k in range(nbytes):
+            store_u8(init + address - low + k, 1)
 
 
 @inner
@@ -133,58 +160,41 @@ def global_access(g, b, thread, address, nbytes, kind, strong, site, row, slot, 
     """One lane's access to global memory, inside the allocation of `row`."""
     low = load_i64(row)
     block = load_i64(b + B_INDEX)
-    init = load_i64(row + 24)
-    if init != 0 and inits:
-        if kind == L.LOAD or kind == L.ATOMIC:
-            for k in range(nbytes):
-                if load_u8(init + address - low + k) == 0:
-                    report(g, INITCHECK, 1, site, -1, block, thread, -1, -1, address, load_i64(row + 40))
-                    break
-        if kind != L.LOAD:
-            for k in range(nbytes):
-                store_u8(init + address - low + k, 1)
-    shadow = load_i64(row + 16)
-    if shadow == 0 or not races:
+    if inits and load_i64(row + 8 * ALLOC_INIT) != 0:
+        global_init(g, block, thread, address, nbytes, kind, site, row)
+    shadow = load_i64(row + 8 * ALLOC_RACE)
+    mine = load_i64(b + B_CLOCK + 8 * (thread >> 5))
+    relative = mine - load_i64(g + G_LAUNCH)
+    if shadow == 0 or not races or block >= MAX_BLOCKS or relative >= MAX_EPOCHS:
         return
     shift = load_i64(g + G_GLOBAL_SHIFT)
-    start = load_i64(g + G_LAUNCH)
-    now = load_i64(g + G_CLOCK)
-    mine = load_i64(b + B_CLOCK + 8 * (thread >> 5))
     atomic = kind == L.ATOMIC or strong
-    flag = ATOMIC_BIT if atomic else np.int64(0)
-    first, second = (now << 32) | mine, flag | (block << 34) | ((site & 0xFFFFFF) << 10) | thread
+    entry = (relative << EPOCH_SHIFT) | (block << BLOCK_SHIFT) | ((site & SITE_MASK) << 10) | thread
+    if atomic:
+        entry |= ATOMIC_BIT
+    if kind != L.LOAD:
+        store_i64(row + 8 * ALLOC_DIRTY, 1)
     for word in range((address - low) >> shift, ((address - low + nbytes - 1) >> shift) + 1):
-        p = shadow + 32 * word
-        w1, w2, r1, r2 = load_i64(p), load_i64(p + 8), load_i64(p + 16), load_i64(p + 24)
-        written = w1 != 0 and (w1 >> 32) & 0xFFFFFFFF >= start
-        was_read = r1 != 0 and (r1 >> 32) & 0xFFFFFFFF >= start
+        p = shadow + 16 * word
+        last, before = load_i64(p), load_i64(p + 8)
+        clash = last != 0 and not (atomic and last & ATOMIC_BIT) and not global_ordered(g, b, block, thread, mine, last)
         if kind == L.LOAD:
-            if written and not (atomic and w2 & ATOMIC_BIT) and not global_ordered(g, b, block, thread, mine, w1, w2):
-                report(
-                    g, RACECHECK, RACE_RAW + GLOBAL_KIND, site, (w2 >> 10) & 0xFFFFFF, block, thread, (w2 >> 34) & 0xFFFFFFF,
-                    w2 & 1023, address, load_i64(row + 40),
-                )  # fmt: skip
-            many = was_read and (r2 & MANY_BIT or (r2 >> 34) & 0xFFFFFFF != block)
-            store_i64(p + 16, first)
-            store_i64(p + 24, second | (MANY_BIT if many else np.int64(0)))
+            if clash:
+                report_global(g, RACE_RAW, site, block, thread, last, address, row)
+            many = before != 0 and (before & MANY_BIT or (before >> BLOCK_SHIFT) & BLOCK_MASK != block)
+            store_i64(p + 8, entry | (MANY_BIT if many else np.int64(0)))
             continue
         changes = kind == L.ATOMIC or not same_value(slot, address, nbytes)
-        if changes and written and not (atomic and w2 & ATOMIC_BIT) and not global_ordered(g, b, block, thread, mine, w1, w2):
-            report(
-                g, RACECHECK, RACE_WAW + GLOBAL_KIND, site, (w2 >> 10) & 0xFFFFFF, block, thread, (w2 >> 34) & 0xFFFFFFF,
-                w2 & 1023, address, load_i64(row + 40),
-            )  # fmt: skip
-        if changes and was_read and not (atomic and r2 & ATOMIC_BIT):
-            loose = not global_ordered(g, b, block, thread, mine, r1, r2)
-            if r2 & MANY_BIT and (r2 >> 34) & 0xFFFFFFF == block and not loose:
-                loose = not between_blocks(g, block, block, (r1 >> 32) & 0xFFFFFFFF)
+        if changes and clash:
+            report_global(g, RACE_WAW, site, block, thread, last, address, row)
+        if changes and before != 0 and not (atomic and before & ATOMIC_BIT):
+            loose = not global_ordered(g, b, block, thread, mine, before)
+            if before & MANY_BIT and (before >> BLOCK_SHIFT) & BLOCK_MASK == block and not loose:
+                epoch = ((before >> EPOCH_SHIFT) & (MAX_EPOCHS - 1)) + load_i64(g + G_LAUNCH)
+                loose = not between_blocks(g, block, block, epoch)
             if loose:
-                report(
-                    g, RACECHECK, RACE_WAR + GLOBAL_KIND, site, (r2 >> 10) & 0xFFFFFF, block, thread, (r2 >> 34) & 0xFFFFFFF,
-                    r2 & 1023, address, load_i64(row + 40),
-                )  # fmt: skip
-        store_i64(p, first)
-        store_i64(p + 8, second)
+                report_global(g, RACE_WAR, site, block, thread, before, address, row)
+        store_i64(p, entry)
 
 
 __all__ = ["load_i32"]
