@@ -25,6 +25,8 @@ from grader.vgpu.driver import facts
 def _patch_driver(module: ModuleType) -> None:
     """numba.cuda.cudadrv.driver"""
 
+    to_machine_code = module._Linker.complete
+
     def complete(self):
         """Link, and give the PTX as what the driver is to load."""
         texts = []
@@ -97,6 +99,22 @@ def _patch_codegen(module: ModuleType) -> None:
     module.CUDACodeLibrary.get_sass_cfg = get_sass_cfg
 
 
+def _patch_debuginfo(module: ModuleType) -> None:
+    """numba.cuda.debuginfo"""
+    before = module.DIBuilder._set_module_flags
+
+    def _set_module_flags(self):
+        """Let the version of the debug information, which CUDA C++ marks otherwise, be no reason not to link."""
+        before(self)
+        flags = self.module.get_named_metadata("llvm.module.flags").operands
+        for k, flag in enumerate(flags):
+            if getattr(flag.operands[1], "string", "") == "Debug Info Version":
+                flags[k] = self.module.add_metadata([self._const_int(4), *flag.operands[1:]])  # 4: override
+        flags[:] = dict.fromkeys(flags)
+
+    module.DIBuilder._set_module_flags = _set_module_flags
+
+
 class _Code:
     """As much of a cuda.core ObjectCode as numba's disassembler looks at."""
 
@@ -108,6 +126,7 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "numba.cuda.cudadrv.driver": _patch_driver,
     "numba.cuda.dispatcher": _patch_dispatcher,
     "numba.cuda.codegen": _patch_codegen,
+    "numba.cuda.debuginfo": _patch_debuginfo,
 }
 
 
