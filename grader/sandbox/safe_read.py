@@ -115,15 +115,19 @@ def read_script(raw: bytes) -> str:
     return text
 
 
-def read_cells(raw: bytes) -> list[Cell]:
+def read_cells(raw: bytes, *, copies: bool = False) -> list[Cell]:
     """Give the cells of an nbformat-4 notebook; outputs and attachments are walked over, never built.
 
-    Raises Rejected for what is no such notebook, for more than MAX_CELLS cells, and when two cells carry one grade id.
+    Raises Rejected for what is no such notebook, for more than MAX_CELLS cells, and, unless `copies` are welcome, when
+    two cells carry one grade id.
     """
     try:
-        return _cells(Skimmer(_decode(raw, "The notebook")))
+        cells = _cells(Skimmer(_decode(raw, "The notebook")))
     except NotJson as error:
         raise Rejected(f"The notebook is not valid JSON as Jupyter writes it: {error}.") from None
+    if not copies:
+        _refuse_copies(cells)
+    return cells
 
 
 def _cells(notebook: Skimmer) -> list[Cell]:
@@ -136,7 +140,6 @@ def _cells(notebook: Skimmer) -> list[Cell]:
         if index == MAX_CELLS:
             raise Rejected(f"The notebook has more than {MAX_CELLS} cells.")
         cells.append(_cell(notebook, index, span))
-    _refuse_copies(cells)
     return cells
 
 
