@@ -13,11 +13,16 @@ from .watch import build_watches
 from .values import I1, I8, I16, I32, I64, PTR, Builder, constant, vec
 
 SIZES = {1: I8, 2: I16, 4: I32, 8: I64}
+COUNTS = (1, 2, 4)
+LETTERS = {L.SPACE_GLOBAL: "g", L.SPACE_SHARED: "s", L.SPACE_LOCAL: "l"}
 
 
 class _Access:
-    def __init__(self, module, name, nbytes, store, shared):
-        self.module, self.nbytes, self.store, self.shared = module, nbytes, store, shared
+    """One access function; count elements of nbytes each for a lane, element k of all lanes side by side in the values."""
+
+    def __init__(self, module, name, nbytes, count, store, space):
+        self.module, self.nbytes, self.count, self.store, self.space = module, nbytes, count, store, space
+        self.shared, self.total = space == L.SPACE_SHARED, nbytes * count
         self.fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, I32, I32]), name)
         self.fn.attributes.add("nounwind")
         self.warp, self.mask, self.site = self.fn.args
@@ -50,7 +55,7 @@ class _Access:
         self.b.call(fn, args)
 
     def build(self):
-        b, n = self.b, self.nbytes
+        b, n = self.b, self.total
         done, slow = self.new("done"), self.new("slow")
         some = self.new("some")
         b.cbranch(b.icmp_unsigned("==", self.mask, constant(I32, 0)), done, some)
@@ -60,10 +65,62 @@ class _Access:
         base = self.field(L.SHARED, I64) if self.shared else constant(I64, 0)
         if self.shared:
             low, high = constant(I64, 0), b.zext(self.field(L.SHARED_BYTES), I64)
+        elif self.space == L.SPACE_LOCAL:
+            low, high = constant(I64, 0), b.zext(self.field(L.LOCAL_BYTES), I64)
         else:
             cache = b.inttoptr(b.add(self.field(L.CACHE, I64), b.mul(b.zext(self.site, I64), constant(I64, 8 * CACHE_WORDS))), PTR)
             low = b.load(cache, typ=I64)
             high = b.load(b.gep(cache, [constant(I64, 8)], source_etype=I8), typ=I64)
+        scattered = self.new("scattered")
+        if self.count == 1 and self.space != L.SPACE_LOCAL:
+            self.row_path(a, base, low, high, scattered, slow, done)
+        else:
+            b.branch(scattered)
+
+        self.at(scattered)
+        b = self.b
+        room = b.sub(b.sub(high, low), constant(I64, n))
+        fits = b.icmp_unsigned(">=", b.sub(high, low), constant(I64, n))
+        inside = b.icmp_unsigned("<=", b.sub(a, self.bx.splat(low)), self.bx.splat(room))
+        if n > 1:
+            aligned = b.icmp_unsigned("==", b.and_(a, ir.Constant(vec(I64), [n - 1] * L.LANES)), ir.Constant(vec(I64), [0] * L.LANES))
+            inside = b.and_(inside, aligned)
+        ok = b.icmp_unsigned("==", b.or_(b.bitcast(inside, I32), b.not_(self.mask)), constant(I32, -1))
+        move = self.new("move")
+        b.cbranch(b.and_(ok, fits), move, slow)
+        self.at(move)
+        self.observe()
+        b = self.b
+        lanes = self.bx.to_mask(self.mask)
+        where = b.add(a, self.bx.splat(base)) if self.shared else a
+        if self.space == L.SPACE_LOCAL:
+            lane = ir.Constant(vec(I64), list(range(L.LANES)))
+            where = b.add(a, b.add(self.bx.splat(self.field(L.LOCAL, I64)), b.mul(lane, self.bx.splat(high))))
+        over = [vec(self.t), ir.VectorType(PTR, L.LANES)]
+        align = constant(I32, self.nbytes)
+        for k in range(self.count):
+            at = b.add(where, self.bx.splat(constant(I64, k * self.nbytes))) if k else where
+            ptrs = b.inttoptr(at, ir.VectorType(PTR, L.LANES))
+            if self.store:
+                self.masked("llvm.masked.scatter", ir.VoidType(), [self.value(k), ptrs, align, lanes], over)
+            else:
+                zero = ir.Constant(vec(self.t), [0] * L.LANES)
+                v = self.masked("llvm.masked.gather", vec(self.t), [ptrs, align, lanes, zero], over)
+                self.b.store(v, self.ptr(L.SCRATCH_VALUE + 32 * self.nbytes * k), align=min(64, 32 * self.nbytes))
+        self.b.branch(done)
+
+        self.at(slow)
+        kind = constant(I32, L.STORE if self.store else L.LOAD)
+        space = constant(I32, self.space)
+        sizes = [constant(I32, self.nbytes), constant(I32, self.count)]
+        self.external("vg_slow", [self.warp, self.mask, self.site, *sizes, kind, space])
+        self.b.branch(done)
+        self.at(done)
+        self.b.ret_void()
+
+    def row_path(self, a, base, low, high, scattered, slow, done):
+        """Consecutive addresses move as one vector."""
+        b, n = self.b, self.nbytes
         first = self.count_zeros("llvm.cttz", self.mask)
         last = b.sub(constant(I32, 31), self.count_zeros("llvm.ctlz", self.mask))
         lane_address = b.gep(self.ptr(L.SCRATCH_ADDRESS), [b.zext(first, I64)], source_etype=I64)
@@ -71,9 +128,8 @@ class _Access:
         start = b.sub(a_first, b.mul(b.zext(first, I64), constant(I64, n)))  # where lane 0 would be
         iota = ir.Constant(vec(I64), [n * k for k in range(L.LANES)])
         follow = b.icmp_unsigned("==", a, b.add(self.bx.splat(start), iota))
-        off = b.not_(self.mask)
-        is_row = b.icmp_unsigned("==", b.or_(b.bitcast(follow, I32), off), constant(I32, -1))
-        row, scattered = self.new("row"), self.new("scattered")
+        is_row = b.icmp_unsigned("==", b.or_(b.bitcast(follow, I32), b.not_(self.mask)), constant(I32, -1))
+        row = self.new("row")
         b.cbranch(is_row, row, scattered)
 
         self.at(row)
@@ -107,45 +163,11 @@ class _Access:
             self.b.store(v, self.ptr(L.SCRATCH_VALUE))
         self.b.branch(done)
 
-        self.at(scattered)
-        b = self.b
-        room = b.sub(b.sub(high, low), constant(I64, n))
-        fits = b.icmp_unsigned(">=", b.sub(high, low), constant(I64, n))
-        inside = b.icmp_unsigned("<=", b.sub(a, self.bx.splat(low)), self.bx.splat(room))
-        if n > 1:
-            aligned = b.icmp_unsigned("==", b.and_(a, ir.Constant(vec(I64), [n - 1] * L.LANES)), ir.Constant(vec(I64), [0] * L.LANES))
-            inside = b.and_(inside, aligned)
-        ok = b.icmp_unsigned("==", b.or_(b.bitcast(inside, I32), off), constant(I32, -1))
-        move = self.new("move")
-        b.cbranch(b.and_(ok, fits), move, slow)
-        self.at(move)
-        self.observe()
-        b = self.b
-        lanes = self.bx.to_mask(self.mask)
-        where = b.add(a, self.bx.splat(base)) if self.shared else a
-        ptrs = b.inttoptr(where, ir.VectorType(PTR, L.LANES))
-        over = [vec(self.t), ir.VectorType(PTR, L.LANES)]
-        if self.store:
-            self.masked("llvm.masked.scatter", ir.VoidType(), [self.value(), ptrs, constant(I32, n), lanes], over)
-        else:
-            zero = ir.Constant(vec(self.t), [0] * L.LANES)
-            v = self.masked("llvm.masked.gather", vec(self.t), [ptrs, constant(I32, n), lanes, zero], over)
-            self.b.store(v, self.ptr(L.SCRATCH_VALUE))
-        self.b.branch(done)
-
-        self.at(slow)
-        kind = constant(I32, L.STORE if self.store else L.LOAD)
-        space = constant(I32, L.SPACE_SHARED if self.shared else L.SPACE_GLOBAL)
-        self.external("vg_slow", [self.warp, self.mask, self.site, constant(I32, n), constant(I32, 1), kind, space])
-        self.b.branch(done)
-        self.at(done)
-        self.b.ret_void()
-
     def count_zeros(self, name, x):
         return self.bx.intrinsic(name, I32, [x, constant(I1, 1)], [I32])
 
-    def value(self):
-        return self.b.load(self.ptr(L.SCRATCH_VALUE), typ=vec(self.t))
+    def value(self, k=0):
+        return self.b.load(self.ptr(L.SCRATCH_VALUE + 32 * self.nbytes * k), typ=vec(self.t), align=min(64, 32 * self.nbytes))
 
     def masked(self, name, result, args, overload):
         """A masked memory intrinsic; its name carries the value's and the pointer's type."""
@@ -159,25 +181,29 @@ class _Access:
         """Tell the observers, if there are any, of an access that is about to be made."""
         tell, count, watch, on = (self.new(n) for n in ("tell", "count", "watch", "go_on"))
         kind = constant(I32, L.STORE if self.store else L.LOAD)
-        space = constant(I32, L.SPACE_SHARED if self.shared else L.SPACE_GLOBAL)
+        space, total = constant(I32, self.space), constant(I32, self.total)
         flags, zero = self.field(L.FLAGS), constant(I32, 0)
         self.b.cbranch(self.b.icmp_unsigned("!=", flags, zero), tell, on)
         self.at(tell)
         counted = self.b.and_(flags, constant(I32, L.OBSERVE_COUNT))
         self.b.cbranch(self.b.icmp_unsigned("!=", counted, zero), count, watch)
         self.at(count)
-        self.external("vg_count", [self.warp, self.mask, self.site, constant(I32, self.nbytes), kind, space])
+        self.external("vg_count", [self.warp, self.mask, self.site, total, kind, space])
         self.b.branch(watch)
         self.at(watch)
         if self.store:
             progress = self.b.inttoptr(self.b.add(self.field(L.GRID, I64), constant(I64, G_PROGRESS)), PTR)
             self.b.store(self.b.add(self.b.load(progress, typ=I64), constant(I64, 1)), progress)
+        if self.space == L.SPACE_LOCAL:  # nobody else sees it
+            self.b.branch(on)
+            self.at(on)
+            return
         watched = self.b.and_(flags, constant(I32, L.OBSERVE_RACE | L.OBSERVE_INIT))
         both = self.new("both")
         self.b.cbranch(self.b.icmp_unsigned("!=", watched, zero), both, on)
         self.at(both)
         name = f"vg_watch_{'st' if self.store else 'ld'}_{'s' if self.shared else 'g'}"
-        self.b.call(self.module.globals[name], [self.warp, self.mask, self.site, constant(I32, self.nbytes)])
+        self.b.call(self.module.globals[name], [self.warp, self.mask, self.site, total])
         self.b.branch(on)
         self.at(on)
 
@@ -197,14 +223,26 @@ def build_permute(module):
     b.ret_void()
 
 
+def function_name(store: bool, nbytes: int, count: int, space: int) -> str:
+    """vg_ld4_g for one 4-byte element, vg_st4x2_s for two."""
+    size = f"{nbytes}" if count == 1 else f"{nbytes}x{count}"
+    return f"vg_{'st' if store else 'ld'}{size}_{LETTERS[space]}"
+
+
+def functions():
+    """(name, bytes an element, elements, store, space) of every access function."""
+    for store in (False, True):
+        for nbytes in SIZES:
+            for count in COUNTS:
+                for space in LETTERS:
+                    yield function_name(store, nbytes, count, space), nbytes, count, store, space
+
+
 def build_module() -> ir.Module:
     """All access functions in one module, compiled once and kept with the process."""
     module = ir.Module("access")
     build_watches(module)
-    for store in (False, True):
-        for n in SIZES:
-            for shared in (False, True):
-                name = f"vg_{'st' if store else 'ld'}{n}_{'s' if shared else 'g'}"
-                _Access(module, name, n, store, shared).build()
+    for name, nbytes, count, store, space in functions():
+        _Access(module, name, nbytes, count, store, space).build()
     build_permute(module)
     return module

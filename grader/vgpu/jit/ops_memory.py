@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from ..ptx.parse import Imm, Mem, PtxError, Reg, Sym, Vec
 from . import layout as L
+from .access import LETTERS, function_name
 from .table import op
 from .values import F32, F64, I1, I8, I32, I64, constant, elem, is_vec, kind_type, vec, width
 
@@ -18,7 +19,6 @@ CACHE = (
 SPACES = "global shared shared::cta shared::cluster local const param param::entry"
 TYPES = "b8 u8 s8 b16 u16 s16 b32 u32 s32 b64 u64 s64 f32 f64 b128"
 SPACE_CODES = {"global": L.SPACE_GLOBAL, "shared": L.SPACE_SHARED, "local": L.SPACE_LOCAL, "const": L.SPACE_CONST}
-SPACE_LETTERS = {L.SPACE_GLOBAL: "g", L.SPACE_SHARED: "s", L.SPACE_LOCAL: "l", L.SPACE_GENERIC: "x", L.SPACE_CONST: "g"}
 
 
 def space_of(i) -> int:
@@ -98,11 +98,12 @@ def st(lw, i):
 
 
 def call_access(lw, what, space, nbytes, count, site):
-    """vg_ld4_g(warp, mask, site) and its kin; vectors (v2, v4) have a slower common path."""
-    letter = SPACE_LETTERS[space]
+    """vg_ld4_g(warp, mask, site) and its kin (jit/access.py); generic addresses are told apart lane by lane."""
     args = [lw.active(), constant(I32, site)]
-    if count == 1 and letter in "gs":
-        lw.call_machine(f"vg_{what}{nbytes}_{letter}", ir.VoidType(), args)
+    if space == L.SPACE_CONST:
+        space = L.SPACE_GLOBAL
+    if space in LETTERS:
+        lw.call_machine(function_name(what == "st", nbytes, count, space), ir.VoidType(), args)
     else:
         lw.call_machine(f"vg_{what}_any", ir.VoidType(), [*args, constant(I32, nbytes), constant(I32, count), constant(I32, space)])
 

@@ -24,10 +24,7 @@ def install():
         obj = compile.compile_object(text)
         compile.store_cached(key, obj)
     loaded = compile.Loaded(obj)
-    for what in ("ld", "st"):
-        for n in access.SIZES:
-            for letter in "gs":
-                name = f"vg_{what}{n}_{letter}"
-                llvm.add_symbol(name, loaded.address(name))
+    for name, *_ in access.functions():
+        llvm.add_symbol(name, loaded.address(name))
     llvm.add_symbol("vg_permute", loaded.address("vg_permute"))
     return loaded
