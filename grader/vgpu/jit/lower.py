@@ -41,7 +41,6 @@ class Lowering:
         self.symbols: list[str] = []  # rows of the SYMBOLS table
         self.slots, self.frame_bytes = self._layout_frame()
         self.env = {}
-        self.cc = None  # carry of add.cc and its kin
         self.index = 0  # block being lowered
         self.mask = None
         self._mask_vec = None
@@ -332,7 +331,7 @@ class Lowering:
     def start_block(self, i):
         self.index = i
         self.bx = Builder(ir.IRBuilder(self.code[i]), self.module)
-        self.env, self.cc, self.guard = {}, None, None
+        self.env, self.guard = {}, None
         self.mask, self._mask_vec = self.field(L.MASK), None
         count = self.fn.append_basic_block(f"count{i}")
         body = self.fn.append_basic_block(f"body{i}")

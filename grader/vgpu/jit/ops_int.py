@@ -3,6 +3,7 @@
 
 from llvmlite import ir
 
+from ..ptx.cfg import CARRY
 from ..ptx.parse import Imm, PtxError, Vec
 from .table import op
 from .values import F32, F64, I1, I8, I16, I32, I64, constant, elem, kind_type, width
@@ -39,15 +40,29 @@ def add_carry(lw, x, y, carry):
     return total, out
 
 
-def take_carry(lw, instr):
-    if lw.cc is None:
-        raise PtxError(f"line {instr.line}: {instr.op} reads a carry that no instruction before it in its block has set")
-    return lw.cc
+def set_carry(lw, i, value):
+    if "cc" in i.parts:
+        lw.dst(CARRY, value)
 
 
-@op("add", INT + " f32 f64 f16 f16x2 bf16 bf16x2", "cc sat rn rz rm rp ftz")
+def lanes16(lw, x):
+    """A pair of 16-bit integers in 32 bits, as (low, high)."""
+    bx = lw.bx
+    return bx.cast("trunc", x, I16), bx.cast("trunc", bx.lshr(x, constant(I32, 16)), I16)
+
+
+def pair_op(lw, i, compute):
+    """Apply compute to the halves of u16x2 or s16x2 operands."""
+    bx = lw.bx
+    low, high = (compute(*halves) for halves in zip(*(lanes16(lw, lw.src(a, "b32")) for a in i.args[1:]), strict=True))
+    lw.dst(i.args[0], bx.or_(bx.cast("zext", low, I32), bx.shl(bx.cast("zext", high, I32), constant(I32, 16))))
+
+
+@op("add", INT + " u16x2 s16x2 f32 f64 f16 f16x2 bf16 bf16x2", "cc sat rn rz rm rp ftz")
 def add(lw, i):
     kind = kind_of(i)
+    if kind in ("u16x2", "s16x2"):
+        return pair_op(lw, i, lw.bx.add)
     if kind not in INT.split():
         from .ops_float import float_add
 
@@ -56,7 +71,8 @@ def add(lw, i):
     if "sat" in i.parts:
         value = lw.bx.call("llvm.sadd.sat", x, y)
     elif "cc" in i.parts:
-        value, lw.cc = add_carry(lw, x, y, None)
+        value, out = add_carry(lw, x, y, None)
+        set_carry(lw, i, out)
     else:
         value = lw.bx.add(x, y)
     return lw.dst(i.args[0], value)
@@ -64,8 +80,8 @@ def add(lw, i):
 
 @op("addc", INT, "cc")
 def addc(lw, i):
-    value, out = add_carry(lw, *args(lw, i), take_carry(lw, i))
-    lw.cc = out if "cc" in i.parts else None
+    value, out = add_carry(lw, *args(lw, i), lw.read(CARRY))
+    set_carry(lw, i, out)
     lw.dst(i.args[0], value)
 
 
@@ -79,20 +95,21 @@ def sub(lw, i):
     x, y = args(lw, i)
     if "sat" in i.parts:
         return lw.dst(i.args[0], lw.bx.call("llvm.ssub.sat", x, y))
+    value = lw.bx.sub(x, y)
     if "cc" in i.parts:
-        lw.cc = lw.bx.icmp("<", x, y)
-    return lw.dst(i.args[0], lw.bx.sub(x, y))
+        set_carry(lw, i, lw.bx.icmp("<", x, y))
+    return lw.dst(i.args[0], value)
 
 
 @op("subc", INT, "cc")
 def subc(lw, i):
     bx = lw.bx
     x, y = bx.same(*args(lw, i))
-    borrow = take_carry(lw, i)
+    borrow = lw.read(CARRY)
     part = bx.sub(x, y)
     c = bx.cast("zext", borrow, elem(part))
     out = bx.or_(bx.icmp("<", x, y), bx.icmp("<", part, c))
-    lw.cc = out if "cc" in i.parts else None
+    set_carry(lw, i, out)
     lw.dst(i.args[0], bx.sub(part, c))
 
 
@@ -143,7 +160,8 @@ def mad(lw, i):
     if "sat" in i.parts:
         return lw.dst(i.args[0], lw.bx.call("llvm.sadd.sat", p, z))
     if "cc" in i.parts:
-        value, lw.cc = add_carry(lw, p, z, None)
+        value, out = add_carry(lw, p, z, None)
+        set_carry(lw, i, out)
     else:
         value = lw.bx.add(p, z)
     return lw.dst(i.args[0], value)
@@ -152,12 +170,12 @@ def mad(lw, i):
 @op("madc", INT, "lo hi cc")
 def madc(lw, i):
     x, y, z = args(lw, i)
-    value, out = add_carry(lw, product(lw, x, y, part_of(i), kind_of(i)), z, take_carry(lw, i))
-    lw.cc = out if "cc" in i.parts else None
+    value, out = add_carry(lw, product(lw, x, y, part_of(i), kind_of(i)), z, lw.read(CARRY))
+    set_carry(lw, i, out)
     lw.dst(i.args[0], value)
 
 
-@op("mul24 mad24", "s32 u32", "lo hi")
+@op("mul24 mad24", "s32 u32", "lo hi sat")
 def mul24(lw, i):
     bx, kind = lw.bx, kind_of(i)
     eight = constant(I32, 8)
@@ -169,7 +187,8 @@ def mul24(lw, i):
     full = product(lw, x, y, "wide", kind)
     value = bx.cast("trunc", full if "lo" in i.parts else bx.lshr(full, constant(I64, 16)), I32)
     if i.parts[0] == "mad24":
-        value = bx.add(value, lw.src(i.args[3], kind))
+        z = lw.src(i.args[3], kind)
+        value = bx.call("llvm.sadd.sat", value, z) if "sat" in i.parts else bx.add(value, z)
     lw.dst(i.args[0], value)
 
 
@@ -181,18 +200,27 @@ def sad(lw, i):
     lw.dst(i.args[0], bx.add(z, bx.select(less, bx.sub(y, x), bx.sub(x, y))))
 
 
-@op("dp4a", "s32 u32")
-def dp4a(lw, i):
+def dot(lw, i, bits, first):
+    """Sum of products of `bits`-wide parts of a and bytes of b, the latter from byte `first` on, and c."""
     bx = lw.bx
     x, y, z = (lw.src(a, "b32") for a in i.args[1:])
-    kinds = i.parts[1:]
-    for k in range(4):
+    for k in range(32 // bits):
         pieces = []
-        for v, kind in ((x, kinds[0]), (y, kinds[1])):
-            byte = bx.cast("trunc", bx.lshr(v, constant(I32, 8 * k)), I8)
-            pieces.append(bx.cast("sext" if signed(kind) else "zext", byte, I32))
+        for v, kind, n, at in ((x, i.parts[-2], bits, bits * k), (y, i.parts[-1], 8, 8 * (first + k))):
+            part = bx.cast("trunc", bx.lshr(v, constant(I32, at)), ir.IntType(n))
+            pieces.append(bx.cast("sext" if signed(kind) else "zext", part, I32))
         z = bx.add(z, bx.mul(*pieces))
     lw.dst(i.args[0], z)
+
+
+@op("dp4a", "s32 u32")
+def dp4a(lw, i):
+    dot(lw, i, 8, 0)
+
+
+@op("dp2a", "s32 u32", "lo hi")
+def dp2a(lw, i):
+    dot(lw, i, 16, 2 if "hi" in i.parts else 0)
 
 
 # ---------------------------------------------------------------- divide
@@ -253,16 +281,25 @@ def neg(lw, i):
     return lw.dst(i.args[0], lw.bx.neg(x))
 
 
-@op("min max", INT + " f32 f64 f16 f16x2 bf16 bf16x2", "ftz NaN xorsign abs")
+@op("min max", INT + " u16x2 s16x2 f32 f64 f16 f16x2 bf16 bf16x2", "ftz NaN xorsign abs relu")
 def minmax(lw, i):
-    kind = kind_of(i)
-    if kind not in INT.split():
+    bx, kind = lw.bx, kind_of(i)
+    if kind not in INT.split() and kind not in ("u16x2", "s16x2"):
         from .ops_float import float_minmax
 
         return float_minmax(lw, i)
-    x, y = lw.bx.same(*args(lw, i))
-    less = lw.bx.icmp("<", x, y, signed(kind))
-    return lw.dst(i.args[0], lw.bx.select(less, x, y) if i.parts[0] == "min" else lw.bx.select(less, y, x))
+
+    def pick(x, y):
+        x, y = bx.same(x, y)
+        less = bx.icmp("<", x, y, signed(kind))
+        value = bx.select(less, x, y) if i.parts[0] == "min" else bx.select(less, y, x)
+        if "relu" in i.parts:
+            value = bx.select(bx.icmp("<", value, bx.const(value, 0), True), bx.const(value, 0), value)
+        return value
+
+    if kind.endswith("x2"):
+        return pair_op(lw, i, pick)
+    return lw.dst(i.args[0], pick(*args(lw, i)))
 
 
 # ---------------------------------------------------------------- bits
@@ -401,7 +438,12 @@ def lop3(lw, i):
         if table.value >> k & 1:
             term = bx.and_(bx.and_(a if k & 4 else bx.not_(a), b if k & 2 else bx.not_(b)), c if k & 1 else bx.not_(c))
             value = bx.or_(value, term)
-    lw.dst(i.args[0], value)
+    dest = i.args[0]
+    if isinstance(dest, Vec):  # lop3.and/.or d|p, a, b, c, table, q
+        p = bx.bin("and_" if "and" in i.parts else "or_", bx.icmp("!=", value, bx.const(value, 0)), lw.src(i.args[5], "pred"))
+        lw.dst(dest.items[1], p)
+        dest = dest.items[0]
+    lw.dst(dest, value)
 
 
 @op("shl", "b16 b32 b64")

@@ -16,6 +16,7 @@ NO_DEST = {
     "st", "red", "bra", "membar", "fence", "ret", "exit", "trap", "brkpt", "prefetch", "prefetchu", "nanosleep", "bar",
     "barrier", "cp", "discard", "applypriority", "setmaxnreg", "griddepcontrol", "pmevent", "stmatrix",
 }  # fmt: skip
+CARRY = Reg("cc", "pred")  # the condition code: add.cc and its kin write it, addc and its kin read it
 UNIFORM_SPECIAL = {
     "ntid", "nctaid", "ctaid", "nwarpid", "smid", "nsmid", "gridid", "dynamic_smem_size", "total_smem_size",
     "cluster_ctaid", "cluster_nctaid", "cluster_ctarank", "cluster_nctarank", "clusterid", "nclusterid", "warpid",
@@ -67,6 +68,10 @@ def dest_and_sources(instr: Instr) -> tuple[list[Reg], list]:
         dests, sources = [], list(args)
     else:
         dests, sources = registers(args[0]), args[1:]
+        if base in ("addc", "subc", "madc"):
+            sources = [*sources, CARRY]
+        if "cc" in instr.parts:
+            dests = [*dests, CARRY]
     if instr.pred is not None:
         sources = [*sources, instr.pred]
         if base not in ("bra", "ret", "exit"):

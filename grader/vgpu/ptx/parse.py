@@ -181,7 +181,7 @@ class _Scope:
 
     def __init__(self, outer=None, suffix=""):
         self.outer, self.suffix = outer, suffix
-        self.regs, self.ranges, self.params = {}, {}, {}
+        self.regs, self.ranges, self.params, self.labels = {}, {}, {}, set()
 
     def reg(self, name):
         scope = self
@@ -210,6 +210,7 @@ class _FunctionParser:
         self.function = function
         self.scope = _Scope()
         self.nscopes = 0
+        self.branches = []  # (instruction, its scope): targets may come later
         self.line = self.file = 0
         for name, _, _ in function.params + function.returns:
             self.scope.params[name] = name
@@ -243,12 +244,19 @@ class _FunctionParser:
             elif i < n and (body[i] == ":" or body[match.start() - 1] == ":"):
                 buffer.append(":")  # the `::` of a modifier
             elif re.fullmatch(r"[\w$]+", text):
-                self.function.code.append(Label(text))
+                self.scope.labels.add(text)
+                self.function.code.append(Label(text + self.scope.suffix))
                 buffer = []
             else:
                 buffer.append(":")
         if self.scope.outer is not None or "".join(buffer).strip() or body[i:].strip():
             raise PtxError(f"unexpected end of function {self.function.name}")
+        for instr, scope in self.branches:
+            while scope is not None and instr.args[0].name not in scope.labels:
+                scope = scope.outer
+            if scope is None:
+                raise PtxError(f"line {instr.line}: branch to an unknown label {instr.args[0].name}")
+            instr.args = [Label(instr.args[0].name + scope.suffix)]
 
     def statement(self, text: str):
         if text[0] == ".":
@@ -266,9 +274,14 @@ class _FunctionParser:
         parts = tuple(op.split("."))
         if parts[0] == "call":
             args = self.call_operands(rest)
+        elif parts[0] == "bra":
+            args = [Label(rest.strip())]
         else:
             args = [self.operand(a) for a in split_commas(rest)]
-        self.function.code.append(Instr(op, parts, args, guard, neg == "!", self.line, self.file))
+        instr = Instr(op, parts, args, guard, neg == "!", self.line, self.file)
+        if parts[0] == "bra":
+            self.branches.append((instr, self.scope))
+        self.function.code.append(instr)
 
     def directive(self, text: str):
         words = text.split()
@@ -348,7 +361,7 @@ class _FunctionParser:
         param = self.scope.param(match[1])
         if param is not None:
             return Sym(param, offset)
-        return Sym(match[1], offset) if offset or not match[1].startswith("$L") else Label(match[1])
+        return Sym(match[1], offset)
 
     def memory(self, text: str):
         if "," in text:
