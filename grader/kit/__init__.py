@@ -1,0 +1,1 @@
+"""What lessons and exercises import: device functions for asynchronous copies, and a small laboratory (`lab`)."""
