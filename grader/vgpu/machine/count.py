@@ -3,17 +3,25 @@
 Global memory moves 32-byte sectors, four to a 128-byte line; a request is one warp's instruction (CUDA C++ Best
 Practices Guide, "Coalesced Access to Global Memory"). Shared memory has 32 banks of 4 bytes; a warp's access takes as
 many wavefronts as the most loaded bank has different words; 8-byte accesses go in two halves and 16-byte ones in four
-quarters of the warp (CUDA C++ Programming Guide, "Shared Memory").
+quarters of the warp (CUDA C++ Programming Guide, "Shared Memory"). The data banks of the L1 are the same ones.
+
+A few blocks leave a trace as well, from which the clock works: words (tag << 60 | ...), for each warp in its own buffer.
+T_ENTER: block of code << 32 | lanes. T_SHARED, T_GLOBAL, T_LOCAL: site << 32 | lines << 8 | passes, a global access followed
+by its lines, each (address >> 7) << 4 | sectors touched. The buffer's last word holds the address where the trace ends.
 """
 
 from ..jit import layout as L
 from .raw import inner, load_i32, load_i64, machine_function, popcount, store_i64
-from .state import G_PROFILE, grid_of
+from .state import G_SCRATCH, grid_of
 
 # Per site, int64: the order of SITE_COUNTERS in profile names
-C_REQUESTS, C_LANES, C_SECTORS, C_WAVEFRONTS, C_IDEAL, C_BYTES, C_LINES = 0, 8, 16, 24, 32, 40, 48
+C_REQUESTS, C_LANES, C_SECTORS, C_WAVEFRONTS, C_IDEAL, C_BYTES, C_LINES, C_PASSES = 0, 8, 16, 24, 32, 40, 48, 56
 COUNTER_BYTES = 64
 SECTOR, LINE = 32, 128
+
+T_ENTER, T_SHARED, T_GLOBAL, T_LOCAL = 1, 2, 3, 4
+MAX_LINES = 64  # that one access can touch
+SCRATCH_WORDS = MAX_LINES + 32 + 32 * 32  # lines; per bank: how many words, and which
 
 
 @inner
@@ -22,59 +30,73 @@ def bump(p, n):
 
 
 @inner
-def distinct(w, mask, nbytes, shift):
-    """Number of different (address >> shift) that the lanes touch, first and last byte."""
-    n = 0
-    previous = -1
+def find_lines(w, mask, nbytes, lines):
+    """Write the lines that the lanes touch, with their sectors. -> how many."""
+    n, last = 0, -1
     for lane in range(32):
         if not mask >> lane & 1:
             continue
         a = load_i64(w + L.SCRATCH_ADDRESS + 8 * lane)
-        for unit in range(a >> shift, (a + nbytes - 1 >> shift) + 1):
-            if unit == previous:
-                continue
-            previous = unit
-            found = False
-            for other in range(lane):
-                if mask >> other & 1:
-                    o = load_i64(w + L.SCRATCH_ADDRESS + 8 * other)
-                    if o >> shift <= unit <= (o + nbytes - 1) >> shift:
-                        found = True
-                        break
-            if not found:
+        for sector in range(a >> 5, (a + nbytes - 1 >> 5) + 1):
+            line, bit = sector >> 2, 1 << (sector & 3)
+            k = last
+            if k < 0 or load_i64(lines + 8 * k) >> 4 != line:
+                k = n - 1
+                while k >= 0 and load_i64(lines + 8 * k) >> 4 != line:
+                    k -= 1
+            if k < 0:
+                if n == MAX_LINES:
+                    return n
+                k = n
+                store_i64(lines + 8 * k, line << 4)
                 n += 1
+            store_i64(lines + 8 * k, load_i64(lines + 8 * k) | bit)
+            last = k
     return n
 
 
 @inner
-def wavefronts(w, mask, nbytes):
-    """Passes that a shared-memory access takes: the most different words that one bank must give in a part of the warp."""
+def find_row_lines(first, nbytes, lines):
+    """The same for 32 lanes at consecutive addresses."""
+    n, end = 0, first + 32 * nbytes - 1
+    for line in range(first >> 7, (end >> 7) + 1):
+        sectors = 15
+        if line == first >> 7:
+            sectors &= 15 << ((first >> 5) & 3)
+        if line == end >> 7:
+            sectors &= 15 >> (3 - ((end >> 5) & 3))
+        store_i64(lines + 8 * n, (line << 4) | (sectors & 15))
+        n += 1
+    return n
+
+
+@inner
+def wavefronts(w, mask, nbytes, banks):
+    """Passes that the data banks take: the most different words that one must give, in each part of the warp."""
     parts = max(1, nbytes // 4)
     lanes = 32 // parts
     total = 0
     for part in range(parts):
         worst = 0
         for bank in range(32):
-            n = 0
-            for lane in range(part * lanes, (part + 1) * lanes):
-                if not mask >> lane & 1:
-                    continue
-                a = load_i64(w + L.SCRATCH_ADDRESS + 8 * lane)
-                for word in range(a >> 2, (a + nbytes - 1 >> 2) + 1):
-                    if word & 31 != bank:
-                        continue
-                    again = False
-                    for other in range(part * lanes, lane):
-                        if mask >> other & 1:
-                            o = load_i64(w + L.SCRATCH_ADDRESS + 8 * other)
-                            if o >> 2 <= word <= (o + nbytes - 1) >> 2:
-                                again = True
-                                break
-                    if not again:
-                        n += 1
-            worst = max(worst, n)
+            store_i64(banks + 8 * bank, 0)
+        for lane in range(part * lanes, (part + 1) * lanes):
+            if not mask >> lane & 1:
+                continue
+            a = load_i64(w + L.SCRATCH_ADDRESS + 8 * lane)
+            for word in range(a >> 2, (a + nbytes - 1 >> 2) + 1):
+                bank = word & 31
+                n = load_i64(banks + 8 * bank)
+                words = banks + 8 * (32 + 32 * bank)
+                k = 0
+                while k < n and load_i64(words + 8 * k) != word:
+                    k += 1
+                if k == n and n < 32:
+                    store_i64(words + 8 * n, word)
+                    store_i64(banks + 8 * bank, n + 1)
+                    worst = max(worst, n + 1)
         total += worst
-    return total
+    return max(total, 1)
 
 
 @inner
@@ -90,37 +112,75 @@ def is_row(w, mask, nbytes):
 
 
 @inner
+def trace(w, word, lines, n):
+    """Append a word and n lines to the warp's trace; when it is full, it ends."""
+    p = load_i64(w + L.TRACE)
+    if p == 0:
+        return
+    end = load_i64(w + L.TRACE_END)
+    if p + 8 * (n + 1) > end:
+        store_i64(w + L.TRACE, 0)
+        return
+    store_i64(p, word)
+    for k in range(n):
+        store_i64(p + 8 + 8 * k, load_i64(lines + 8 * k))
+    p += 8 * (n + 1)
+    store_i64(end, p)
+    store_i64(w + L.TRACE, p)
+
+
+@inner
 def count_access(w, mask, site, nbytes, kind, space):
+    if mask == 0:
+        return
     p = load_i64(w + L.SITES) + site * COUNTER_BYTES
+    scratch = load_i64(grid_of(w) + G_SCRATCH)
+    banks = scratch + 8 * MAX_LINES
     lanes = popcount(mask)
     bump(p + C_REQUESTS, 1)
     bump(p + C_LANES, lanes)
     bump(p + C_BYTES, lanes * nbytes)
     address = load_i64(w + L.SCRATCH_ADDRESS)
+    if space == L.SPACE_GENERIC:
+        some = address
+        for lane in range(31, -1, -1):
+            if mask >> lane & 1:
+                some = load_i64(w + L.SCRATCH_ADDRESS + 8 * lane)
+        window = (some >> L.WINDOW_SHIFT) & 0xFF
+        space = L.SPACE_SHARED if window == 1 else L.SPACE_LOCAL if window == 2 else L.SPACE_GLOBAL
+    least = (lanes * nbytes + SECTOR - 1) // SECTOR
     row = is_row(w, mask, nbytes)
-    if space == L.SPACE_SHARED or (space == L.SPACE_GENERIC and (address >> L.WINDOW_SHIFT) & 0xFF == 1):
-        bump(p + C_WAVEFRONTS, max(1, nbytes // 4) if row else wavefronts(w, mask, nbytes))
+    if space == L.SPACE_SHARED:
+        passes = max(1, nbytes // 4) if row and address & 3 == 0 else wavefronts(w, mask, nbytes, banks)
+        bump(p + C_WAVEFRONTS, passes)
         bump(p + C_IDEAL, max(1, (lanes * nbytes + 127) // 128))
-    elif space != L.SPACE_LOCAL:
-        if row:
-            last = address + 32 * nbytes - 1
-            bump(p + C_SECTORS, (last >> 5) - (address >> 5) + 1)
-            bump(p + C_LINES, (last >> 7) - (address >> 7) + 1)
-        else:
-            bump(p + C_SECTORS, distinct(w, mask, nbytes, 5))
-            bump(p + C_LINES, distinct(w, mask, nbytes, 7))
-        bump(p + C_IDEAL, (lanes * nbytes + SECTOR - 1) // SECTOR)
-    else:
-        bump(p + C_SECTORS, (lanes * nbytes + SECTOR - 1) // SECTOR)
-        bump(p + C_IDEAL, (lanes * nbytes + SECTOR - 1) // SECTOR)
+        trace(w, (T_SHARED << 60) | (site << 32) | passes, scratch, 0)
+        return
+    bump(p + C_IDEAL, least)
+    if space == L.SPACE_LOCAL:  # lanes' words lie side by side
+        bump(p + C_SECTORS, least)
+        bump(p + C_LINES, (least + 3) // 4)
+        bump(p + C_PASSES, (least + 3) // 4)
+        trace(w, (T_LOCAL << 60) | (site << 32) | (((least + 3) // 4) << 8) | ((least + 3) // 4), scratch, 0)
+        return
+    n = find_row_lines(address, nbytes, scratch) if row else find_lines(w, mask, nbytes, scratch)
+    sectors = 0
+    for k in range(n):
+        word = load_i64(scratch + 8 * k)
+        sectors += (word & 1) + (word >> 1 & 1) + (word >> 2 & 1) + (word >> 3 & 1)
+    passes = max(1, nbytes // 4) if row and address & 3 == 0 else wavefronts(w, mask, nbytes, banks)
+    bump(p + C_SECTORS, sectors)
+    bump(p + C_LINES, n)
+    bump(p + C_PASSES, passes)
+    trace(w, (T_GLOBAL << 60) | (site << 32) | (n << 8) | passes, scratch, n)
 
 
 @machine_function("void(int64,int32)")
 def vg_enter(w, block):
-    """A block of code starts: times run, lanes that run it; a word of trace for the clock."""
+    """A block of code starts: times run, lanes that run it."""
     p = load_i64(w + L.COUNTS) + 16 * block
+    mask = load_i32(w + L.MASK)
     bump(p, 1)
-    bump(p + 8, popcount(load_i32(w + L.MASK)))
-
-
-__all__ = ["G_PROFILE", "grid_of"]
+    bump(p + 8, popcount(mask))
+    if load_i64(w + L.TRACE) != 0:
+        trace(w, (T_ENTER << 60) | (block << 32) | (mask & 0xFFFFFFFF), w, 0)

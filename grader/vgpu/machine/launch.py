@@ -18,6 +18,7 @@ MAX_RESIDENT = 64  # blocks that can be under way at once when they wait for eac
 STALL_SECONDS = 3.0  # no store, barrier or end of a warp for so long while all wait in loops: they will wait for ever
 WORKERS = min(2, len(os.sched_getaffinity(0)))
 PARALLEL_THREADS = 1 << 15  # CUDA threads from which a second worker pays
+TRACE_WORDS = 1 << 12  # of a warp's trace; a longer one breaks off
 
 
 @functools.cache
@@ -58,6 +59,7 @@ class Counters:
     runs: np.ndarray  # per block of code: times a warp ran it, lanes that did
     code: Code = field(repr=False)
     sites: np.ndarray = field(repr=False)  # per memory site: count.COUNTER_BYTES // 8 words
+    trace: "Trace" = field(repr=False)
 
     @property
     def scale(self) -> float:
@@ -75,6 +77,27 @@ class Counters:
         """Bytes of the 32-byte sectors that loads, stores and atomics of global memory touched, scaled to the grid."""
         sectors = sum(int(row[2]) for site, row in zip(self.code.sites, self.sites, strict=True) if site.space != L.SPACE_LOCAL)
         return int(round(32 * sectors * self.scale))
+
+
+@dataclass(slots=True)
+class Trace:
+    """What the warps of a few blocks did, in machine/count.py's words, and the allocations that there were."""
+
+    blocks: list[int]  # linear indexes
+    words: np.ndarray  # of all warps of the first block, then of the second, ...
+    starts: np.ndarray  # (block, warp): where a warp's words start; one more at the end
+    allocations: np.ndarray  # rows (first address, end), sorted
+
+
+def sample(grid) -> list[int]:
+    """Blocks that stand for the grid: all of a small one; else four inside it, no two in a row or column."""
+    gx, gy, gz = grid
+    if gx * gy * gz <= schedule.SAMPLES:
+        return list(range(gx * gy * gz))
+    picks = {}
+    for x, y, z in ((1, 3, 5), (5, 1, 3), (3, 7, 1), (7, 5, 7)):
+        picks[gx * x // 8 + gx * (gy * y // 8 + gy * (gz * z // 8))] = None
+    return sorted(picks)
 
 
 class _Slot:
@@ -166,6 +189,9 @@ class _Worker:
             [(s.nbytes, s.space | (observe_strong(s) << 8), s.kind, s.block) for s in code.sites] or [(0, 0, 0, 0)], np.int64
         )
         self.schedule = np.zeros(schedule.S_WORDS, np.int64)
+        self.scratch = np.zeros(count.SCRATCH_WORDS, np.int64)
+        nwarps = (block[0] * block[1] * block[2] + 31) // 32
+        self.trace = np.zeros((schedule.SAMPLES, nwarps, TRACE_WORDS), np.int64)
         self.slots: list[_Slot] = []
         self.slot_addresses = np.zeros(0, np.int64)
         self.active = np.zeros(0, np.int64)
@@ -176,6 +202,7 @@ class _Worker:
         g[state.G_GLOBAL_SHIFT // 8] = code.global_grain
         g[state.G_QUIET // 8] = code.quiet.ctypes.data
         g[state.G_KERNEL // 8] = code.address
+        g[state.G_SCRATCH // 8] = self.scratch.ctypes.data
         g[state.G_CLOCK // 8] = 1
 
     def reserve(self, n: int):
@@ -196,6 +223,7 @@ class _Worker:
         self.cache[:] = 0
         self.counts[:] = 0
         self.sites[:] = 0
+        self.trace[:, :, -1] = 0
         g[state.G_ALLOCS // 8] = table.ctypes.data
         g[state.G_NALLOCS // 8] = nallocs
         g[state.G_NFINDINGS // 8] = 0
@@ -251,6 +279,7 @@ def launch(kernel: Kernel, grid, block, args: bytes, shared: int = 0, options: L
     resident = min(nblocks, MAX_RESIDENT)
     if options.cooperative and code.uses_grid:
         resident = nblocks
+    samples = sample(grid)
     for k, worker in enumerate(workers):
         worker.prepare(args[: kernel.param_bytes], table, len(memory.allocations), acquired)
         s = worker.schedule
@@ -259,8 +288,10 @@ def launch(kernel: Kernel, grid, block, args: bytes, shared: int = 0, options: L
         s[schedule.S_GX : schedule.S_GZ + 1] = grid
         s[schedule.S_BX : schedule.S_BZ + 1] = block
         s[schedule.S_FLAGS] = flags
-        s[schedule.S_COUNT_STEP] = 1 if options.profile else max(1, nblocks // 4)
-        s[schedule.S_COUNT_FIRST] = 0 if options.profile else min(nblocks - 1, nblocks // 8)
+        s[schedule.S_COUNT_ALL] = options.profile
+        s[schedule.S_SAMPLE : schedule.S_SAMPLE + schedule.SAMPLES] = -1
+        s[schedule.S_SAMPLE : schedule.S_SAMPLE + len(samples)] = samples
+        s[schedule.S_TRACE], s[schedule.S_TRACE_WORDS] = worker.trace.ctypes.data, TRACE_WORDS
         s[schedule.S_SMS] = options.sms
         want = resident if options.cooperative and code.uses_grid else 1
         worker.reserve(want)
@@ -274,7 +305,20 @@ def launch(kernel: Kernel, grid, block, args: bytes, shared: int = 0, options: L
         outcomes = list(_pool(os.getpid()).map(lambda w: _run(w, options, resident, code, block, grid, shared), workers))
     if not options.initcheck:
         memory.all_written()
-    return _result(kernel, code, workers, outcomes, nblocks, memory, block)
+    trace = _trace(workers, samples, table)
+    return _result(kernel, code, workers, outcomes, nblocks, memory, block, trace)
+
+
+def _trace(workers, samples, table) -> Trace:
+    """Each sampled block ran on one of the workers."""
+    parts, starts = [], [0]
+    for k in range(len(samples)):
+        worker = next((w for w in workers if w.trace[k, 0, -1]), workers[0])
+        for v, row in enumerate(worker.trace[k]):
+            n = (int(row[-1]) - worker.trace.ctypes.data) // 8 - (k * len(worker.trace[k]) + v) * TRACE_WORDS if row[-1] else 0
+            parts.append(row[:n])
+            starts.append(starts[-1] + n)
+    return Trace(samples, np.concatenate(parts), np.array(starts, np.int64), table[:, :2].copy())
 
 
 def _workers(kernel, code, block, shared, n) -> list[_Worker]:
@@ -325,11 +369,11 @@ def _run(worker: _Worker, options, resident, code, block, grid, shared):
             mark, since = None, now
 
 
-def _result(kernel, code, workers, outcomes, nblocks, memory, block) -> LaunchResult:
+def _result(kernel, code, workers, outcomes, nblocks, memory, block, trace) -> LaunchResult:
     counts = sum(w.counts for w in workers)
     sites = sum(w.sites for w in workers)
     counted = sum(int(w.schedule[schedule.S_COUNTED]) for w in workers)
-    counters = Counters(nblocks, counted, counts, code, sites)
+    counters = Counters(nblocks, counted, counts, code, sites, trace)
     findings, printed = [], b""
     for worker in workers:
         n = int(worker.grid[state.G_NFINDINGS // 8])

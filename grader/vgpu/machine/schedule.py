@@ -13,10 +13,11 @@ from .state import (
 
 # Words of a worker's schedule (an int64 array)
 (
-    S_NEXT, S_STEP, S_NBLOCKS, S_GX, S_GY, S_GZ, S_BX, S_BY, S_BZ, S_FLAGS, S_COUNT_FIRST, S_COUNT_STEP, S_FAULT_WARP, S_FINISHED,
-    S_EVENTS, S_SPINNING, S_NSLOTS, S_OPEN, S_SMS, S_COUNTED,
-) = range(20)  # fmt: skip
+    S_NEXT, S_STEP, S_NBLOCKS, S_GX, S_GY, S_GZ, S_BX, S_BY, S_BZ, S_FLAGS, S_COUNT_ALL, S_SAMPLE, S_FAULT_WARP, S_FINISHED,
+    S_EVENTS, S_SPINNING, S_NSLOTS, S_OPEN, S_SMS, S_COUNTED, S_TRACE, S_TRACE_WORDS,
+) = (*range(11), 24, *range(12, 22))  # fmt: skip
 S_WORDS = 32
+SAMPLES = 4  # blocks that are counted and traced in any case: their indexes are words S_SAMPLE and on, -1 for none
 
 FINISHED, CONTINUE, FAULTED, DEADLOCK = range(4)
 QUANTUM, SPIN_QUANTUM = 1 << 15, 1 << 8  # backward branches before a warp gives way
@@ -49,7 +50,11 @@ def start_block(slot, index, s, grid):
         store_i64(slot + B_ACC + 8 * k, 0)
         store_i64(slot + B_MEMBERS + 8 * k, 0)
     flags = s[S_FLAGS]
-    if s[S_COUNT_STEP] > 0 and index >= s[S_COUNT_FIRST] and (index - s[S_COUNT_FIRST]) % s[S_COUNT_STEP] == 0:
+    sample = -1
+    for k in range(SAMPLES):
+        if s[S_SAMPLE + k] == index:
+            sample = k
+    if s[S_COUNT_ALL] or sample >= 0:
         flags |= L.OBSERVE_COUNT
         s[S_COUNTED] += 1
     first, stride = load_i64(slot + B_WARPS), load_i64(slot + B_WARP_STRIDE)
@@ -82,6 +87,11 @@ def start_block(slot, index, s, grid):
         store_i32(w + L.CTAID + 8, index // (gx * gy))
         store_i32(w + L.SMID, index % s[S_SMS])
         store_i64(w + L.BLOCK_INDEX, index)
+        trace = 0
+        if sample >= 0:
+            trace = s[S_TRACE] + 8 * s[S_TRACE_WORDS] * (sample * nwarps + v)
+            store_i64(w + L.TRACE_END, trace + 8 * (s[S_TRACE_WORDS] - 1))
+        store_i64(w + L.TRACE, trace)
         a = load_i64(w + L.ASYNC)
         if a != 0:
             for k in range(65):
