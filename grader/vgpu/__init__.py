@@ -63,7 +63,8 @@ def spans() -> list:
 
 
 def options():
-    """What launches are checked for, to be set: racecheck, initcheck, profile (bool), deadline (seconds or None)."""
+    """What launches are checked for, to be set: racecheck, initcheck, profile (bool), deadline (seconds or None);
+    announce: whether a fault is printed at once."""
     from grader.vgpu.driver.state import driver
 
     return driver.options

@@ -243,7 +243,8 @@ def _fault(fault, kernel: str) -> CudaError:
     where = f", line {fault.line}" if fault.line else ""
     for what, value in (("block", fault.block), ("thread", fault.thread)):
         where += f", {what} {tuple(int(k) for k in value)}" if value is not None else ""
-    print(f"grader: {fault.message}{where} (kernel {kernel}, {errors.name(code)})", file=sys.stderr, flush=True)
+    if driver.options.announce:
+        print(f"grader: {fault.message}{where} (kernel {kernel}, {errors.name(code)})", file=sys.stderr, flush=True)
     if fault.finding is None:
         tool = _TOOLS.get(fault.kind, "launch")
         _note(Finding(tool, fault.kind, fault.message, fault.line, fault.file, kernel=kernel))
