@@ -1,7 +1,8 @@
 """What grading keeps warm between submissions: the process for student code, the device, the trusted programs."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 
 import numpy as np
 
@@ -27,23 +28,36 @@ class Bench:
 
     def __init__(self, spec: str = "auto", *, trust: bool = False):
         spec = devices.resolve(spec)
-        virtual = spec.startswith("virtual")
+        caches.fill()
         # Slow starts at once. The pool lives as long as they do: a process may be tied to the thread that started it.
-        self._pool = pool = ThreadPoolExecutor(3)
-        device = pool.submit(devices.open, spec, trust=trust)
-        if virtual:
-            watcher, card = device, spec
-        else:
-            card = _like(device.result())
-            watcher = pool.submit(devices.open, card, trust=trust)
-        environment = {"GRADER_DEVICE": card, "MPLBACKEND": "Agg", **caches.environment()}
-        self._students = pool.submit(Zygote, "grader.jobs:warm", env=environment, trust=trust).result()
-        self.device: Device = device.result()
-        self.watcher: Device = watcher.result()
+        self._pool = ThreadPoolExecutor(3)
+        self._open = ExitStack()
+        self._open.callback(self._pool.shutdown)
+        try:
+            self._start(spec, trust)
+        except BaseException:
+            self._open.close()
+            raise
         self.trust = trust
         self.protections: tuple[str, ...] = ()  # in force while the last submission ran
         self._trusted: dict[tuple[str, str], dict[str, Program]] = {}
         self._known: dict[str, dict[str, Side]] = {}
+
+    def _start(self, spec: str, trust: bool) -> None:
+        first = self._pool.submit(devices.open, spec, trust=trust)
+        card = spec if spec.startswith("virtual") else _like(self._keep(first))
+        environment = {"GRADER_DEVICE": card, "MPLBACKEND": "Agg", **caches.environment()}
+        students = self._pool.submit(Zygote, "grader.jobs:warm", env=environment, trust=trust)
+        self.device: Device = self._keep(first)
+        self.watcher: Device = (
+            self.device if card == spec else self._keep(self._pool.submit(devices.open, card, trust=trust))
+        )
+        self._students: Zygote = self._keep(students)
+
+    def _keep(self, future: Future):
+        """What was started, to be closed with the bench."""
+        self._open.callback(future.result().close)
+        return future.result()
 
     def record(self, cells: Sequence[Cell], problem: Problem, cases: Sequence[Case]) -> Built:
         """Run the student's cells in a locked child; what comes back is checked before it is believed."""
@@ -80,11 +94,7 @@ class Bench:
 
     def close(self) -> None:
         """End all processes."""
-        self._students.close()
-        self.device.close()
-        if self.watcher is not self.device:
-            self.watcher.close()
-        self._pool.shutdown()
+        self._open.close()
 
     def __enter__(self) -> "Bench":
         return self

@@ -1,9 +1,15 @@
 """Where compiled machine code is kept between runs, for the processes that the grader starts."""
 
+import hashlib
 import os
+import subprocess
+import sys
 import tempfile
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
+
+_FILL = "from grader.devices.worker import warm_virtual; warm_virtual()"
 
 
 @cache
@@ -22,3 +28,28 @@ def folder() -> Path:
 def environment() -> dict[str, str]:
     """Environment variables that point numba and the virtual GPU there."""
     return {"NUMBA_CACHE_DIR": str(folder() / "numba"), "GRADER_CACHE_DIR": str(folder() / "kernels")}
+
+
+def fill() -> None:
+    """Have the virtual GPU's own code compiled, once for each version of it: the first run on a machine takes a while.
+
+    RuntimeError with what the compiling process said when it fails.
+    """
+    marker = folder() / f"filled-{_stamp()}"
+    if marker.exists():
+        return
+    print("first run on this machine: compiling the virtual GPU, about half a minute", file=sys.stderr, flush=True)
+    variables = {**os.environ, **environment(), "GRADER_DEVICE": "virtual:"}
+    done = subprocess.run([sys.executable, "-c", _FILL], env=variables, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"the virtual GPU does not start: {done.stderr[-4000:]}")
+    marker.touch()
+
+
+def _stamp() -> str:
+    """Changes with the virtual GPU's sources and with what compiles them, as numba's own cache does."""
+    parts = [sys.version, *(version(name) for name in ("numba", "llvmlite", "numpy"))]
+    for path in sorted((Path(__file__).parent / "vgpu").rglob("*.py")):
+        status = path.stat()
+        parts.append(f"{path} {status.st_mtime_ns} {status.st_size}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -68,13 +68,13 @@ def record(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
     warnings.simplefilter("ignore")
     reply, out = {"programs": {}, "failed_cells": [], "error": None}, []
     cells = _Cells()
-    try:
-        cells.run(request["cells"])
-        kernel = _find_kernel(cells, request["entry"])
-        from grader.vgpu import driver
+    from grader.vgpu import driver
 
-        recorder = Recorder(_read)
-        with driver.record(recorder):
+    recorder = Recorder(_read)
+    try:
+        with driver.record(recorder):  # from the start: what the cells allocate may be used by the kernel
+            cells.run(request["cells"])
+            kernel = _find_kernel(cells, request["entry"])
             for case in request["cases"]:
                 header, contents = _launch(kernel, case, recorder, cells).to_parts()
                 reply["programs"][case["name"]] = [header, len(out), len(contents)]

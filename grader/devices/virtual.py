@@ -19,6 +19,7 @@ _ENDED = {
 
 def open(spec: str, *, trust: bool = False) -> "VirtualDevice":
     """A virtual GPU, "virtual:a100". SandboxError when it does not start."""
+    caches.fill()
     return VirtualDevice(spec, trust)
 
 
