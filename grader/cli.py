@@ -44,8 +44,18 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--seed", type=int, metavar="N", help="for inputs and secret sizes; fresh ones by default")
     p.add_argument("--json", metavar="FILE", help="write one record a submission")
     p.add_argument("--html", metavar="FILE", help="write a page")
+    p.add_argument("--gradescope", metavar="FILE", help="write results.json as Gradescope reads it; for one student")
     p.add_argument("--results", metavar="FILE", help="keep results here (SQLite); what is there is not graded again")
     p.add_argument("--detail", action="store_true", help="show every rule (always, for a single submission)")
+    p.add_argument("--trust-submissions", action="store_true", help="grade where this machine cannot lock them in")
+    p = command("autograde", _autograde, "nbgrader's autograde, several submissions at once")
+    p.add_argument("assignment", help="a folder of the release directory, such as 00-first-kernels")
+    p.add_argument("--course", default=".", metavar="DIR", help="where nbgrader_config.py is (default: here)")
+    p.add_argument("--student", action="append", metavar="ID", help="only this one; may be repeated")
+    p.add_argument("--jobs", type=int, default=0, metavar="N", help="how many at once (default: one a processor)")
+    p.add_argument("--force", action="store_true", help="also those that were autograded before")
+    p.add_argument("--feedback", action="store_true", help="generate feedback too")
+    p.add_argument("--device", help="auto, cuda[:N] or virtual[:NAME] (default: as in nbgrader_config.py)")
     p.add_argument("--trust-submissions", action="store_true", help="grade where this machine cannot lock them in")
     p = command("run", _run, "run a Python script on the virtual GPU")
     p.add_argument("--device", default=None, metavar="NAME", help="which card it is: a100, t4, h100, ...")
@@ -103,6 +113,8 @@ def _grade(args: argparse.Namespace) -> int:
                 _write(args.json, json.dumps(records, indent=1))
     if args.html:
         _write(args.html, report.page(records))
+    if args.gradescope:
+        status = _gradescope(args.gradescope, records) or status
     if args.detail or len(records) == 1:
         for record in records:
             console.print(f"\n{record['submission']}", highlight=False)
@@ -119,6 +131,35 @@ def _grade(args: argparse.Namespace) -> int:
     for r in failed:
         print(f"grader: {r['submission']}: {r['message']}\n{r['output']}", file=sys.stderr)
     return FAILED if failed else status
+
+
+def _gradescope(path: str, records: list[dict]) -> int:
+    from grader.report import gradescope
+
+    try:
+        _write(path, json.dumps(gradescope.results(records), indent=1))
+    except ValueError as e:
+        print(f"grader: {e}", file=sys.stderr)
+        return FAILED
+    return 0
+
+
+def _autograde(args: argparse.Namespace) -> int:
+    # A format checker that nbgrader's imports pull in and never use; building its grammar takes seconds.
+    sys.modules.setdefault("rfc3987_syntax", None)
+    from grader.devices import UnknownDevice
+    from grader.nb.nbgrader import autograde
+
+    try:
+        return autograde.main(
+            args.assignment, Path(args.course), students=args.student, jobs=args.jobs, device=args.device,
+            force=args.force, feedback=args.feedback, trust=args.trust_submissions,
+        )  # fmt: skip
+    except (autograde.Unusable, UnknownDevice) as e:
+        return _refuse(str(e))
+    except RuntimeError as e:
+        print(f"grader: the grader could not start: {e}", file=sys.stderr)
+        return FAILED
 
 
 def _known_card(spec: str) -> None:

@@ -1,0 +1,133 @@
+"""`grader autograde`: nbgrader's autograde for all students in one process, the grading itself several at a time."""
+
+import glob
+import logging
+import os
+import sys
+import time
+import warnings
+from collections import Counter
+from concurrent.futures import Future
+from pathlib import Path
+
+from nbgrader.apps import NbGraderAPI
+from nbgrader.coursedir import CourseDirectory
+from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
+
+from grader.nb.nbgrader_config import configure
+
+from . import desk, export, exporter, judge, states
+
+
+class Unusable(ValueError):
+    """The command cannot be carried out as given; the text is one sentence."""
+
+
+def load_config(root: Path) -> Config:
+    """The course's nbgrader_config.py, with our settings on."""
+    config = Config()
+    if (root / "nbgrader_config.py").is_file():
+        config = PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
+    config.CourseDirectory.root = str(root)
+    configure(config)
+    return config
+
+
+def main(
+    assignment: str,
+    root: Path,
+    *,
+    students: list[str] | None = None,
+    jobs: int = 0,
+    device: str | None = None,
+    force: bool = False,
+    feedback: bool = False,
+    trust: bool = False,
+) -> int:
+    """Autograde and show the states. 0 when everybody was marked, 3 when the grader failed on someone.
+
+    Raises Unusable, and RuntimeError when grading cannot start at all.
+    """
+    config = load_config(root.resolve())
+    if device:
+        config.Judge.device = device
+    if trust:
+        config.Judge.trust_submissions = True
+    course = CourseDirectory(config=config)
+    names = students or sorted(_handed_in(course, assignment))
+    if not names:
+        raise Unusable(f"nobody has handed in {assignment}: nothing in {course.submitted_directory}/*/{assignment}")
+    api = NbGraderAPI(coursedir=course, config=config)
+    settings = judge.Judge(config=config)
+    counter = desk.shared(settings.device, settings.trust_submissions, jobs or _processors())
+    start, failed, seen = time.perf_counter(), [], []
+    try:
+        waiting = _ahead(counter, course, assignment, [n for n in names if force or not _done(course, assignment, n)],
+                         os.path.join(course.root, settings.results))  # fmt: skip
+        for number, name in enumerate(names, start=1):
+            for future in waiting.get(name, ()):
+                future.result()
+            said = _nbgrader(api.autograde, assignment, name, force=force)
+            if said.get("success") and feedback:
+                said = _nbgrader(api.generate_feedback, assignment, name, force=True)
+            if not said.get("success"):
+                failed.append(name)
+                print(f"grader: {name}: nbgrader failed:\n{said.get('error') or said.get('log')}", file=sys.stderr)
+            state, details = export.state_of(course, assignment, name)
+            seen.append(state)
+            left = (time.perf_counter() - start) / number * (len(names) - number)
+            print(f"[{number}/{len(names)}] {name:24} {state:8} {_score(api, assignment, name):>14}  {details}"
+                  f"{f'  ({left:.0f} s left)' if left >= 1 else ''}", flush=True)  # fmt: skip
+    finally:
+        desk.close()
+    took = time.perf_counter() - start
+    count = ", ".join(f"{n} {state}" for state, n in Counter(seen).most_common())
+    print(f"{len(names)} submissions in {took:.0f} s, {took / len(names):.1f} s each: {count}")
+    return 3 if failed or states.ERROR in seen else 0
+
+
+def _handed_in(course, assignment: str) -> list[str]:
+    pattern = course.format_path(course.submitted_directory, "*", assignment)
+    folder = Path(course.format_path(course.submitted_directory, "", "")).resolve()
+    return [Path(path).relative_to(folder).parts[0] for path in glob.glob(pattern) if os.path.isdir(path)]
+
+
+def _ahead(counter, course, assignment: str, names: list[str], results: str) -> dict[str, list[Future]]:
+    """Have everything judged in the background, student by student."""
+    folder = Path(course.format_path(course.release_directory, ".", assignment))
+    notebooks = sorted(p.stem for p in folder.glob("*.ipynb"))
+    if not notebooks:
+        raise Unusable(f"no notebooks in {folder}: run `nbgrader generate_assignment {assignment}` first")
+    released = {n: exporter.released_notebook(course, assignment, n) for n in notebooks}
+    waiting: dict[str, list[Future]] = {}
+    for name in names:
+        place = course.format_path(course.submitted_directory, name, assignment)
+        for notebook in notebooks:
+            taken = exporter.take_in(os.path.join(place, f"{notebook}.ipynb"), released[notebook])
+            if taken.metadata.grading.state == states.GRADED:
+                path = f"{name}/{assignment}/{notebook}.ipynb"
+                futures = [counter.ahead(s, p, results) for _, p, s in judge.questions(taken, path)]
+                waiting.setdefault(name, []).extend(futures)
+    return waiting
+
+
+def _done(course, assignment: str, name: str) -> bool:
+    return os.path.isdir(course.format_path(course.autograded_directory, name, assignment))
+
+
+def _nbgrader(command, *args, **options) -> dict:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nbgrader's own, and SQLAlchemy's about it
+        logging.getLogger("traitlets").setLevel(logging.ERROR)
+        return command(*args, **options)
+
+
+def _score(api, assignment: str, name: str) -> str:
+    with api.gradebook as gradebook:
+        row = next(export.rows(gradebook, api.coursedir, {assignment}, {name}), {})
+    return f"{row['score']:g} / {row['max_score']:g}" if row.get("score") is not None else "not marked"
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0))
