@@ -8,7 +8,7 @@ from pathlib import Path
 import llvmlite
 import llvmlite.binding as llvm
 
-VERSION = 4  # of the code that this package generates: raise it when that changes
+VERSION = 5  # of the code that this package generates: raise it when that changes
 
 _target = None
 

@@ -27,7 +27,7 @@ LOCAL_BYTES = 612  # a lane
 LAST_GROUP = 616  # block of the group that ran last: the dispatcher's turn
 ROTATED = 620  # lanes run out of turn since others wait in a loop
 SMID = 624
-WORKER = 628
+RESUME = 628  # block at which all live lanes go on together, or -1: then PC tells for each lane
 DYNAMIC_BYTES = 632
 SYNC_SITE = 636  # site of the barrier or warp operation at which it waits
 # --- int64 fields

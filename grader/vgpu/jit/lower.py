@@ -255,7 +255,12 @@ class Lowering:
 
     def b_entry(self, entry):
         self.bx = Builder(ir.IRBuilder(entry), self.module)
-        self.b.branch(self.dispatch)
+        resume = self.field(L.RESUME)
+        self.set_field(L.RESUME, constant(I32, -1))
+        switch = self.b.switch(resume, self.dispatch)
+        for i, block in enumerate(self.body.blocks):
+            if i == 0 or self.is_resumed(i, block):
+                switch.add_case(constant(I32, i), self.code[i])
         self.bx = Builder(ir.IRBuilder(self.dispatch), self.module)
         target = self.call_machine("vg_dispatch", I32, [])
         leave = self.fn.append_basic_block("leave")
@@ -284,9 +289,8 @@ class Lowering:
         self.b.cbranch(self.b.icmp_signed("<", budget, constant(I32, 0)), out, self.check(target))
         self.bx = Builder(ir.IRBuilder(out), self.module)
         self._mask_vec = None
-        self.park(constant(I32, target))
         self.set_field(L.SPUN, constant(I32, int(self.body.blocks[self.index].spin)))
-        self.b.ret(constant(I32, L.STATUS_YIELD))
+        self.leave(target, 0, L.STATUS_YIELD)
 
     def lower_check(self, i: int):
         """Entry into block i: lanes that wait there or before it must be joined first."""
@@ -397,6 +401,13 @@ class Lowering:
         self.goto(other)
 
     def lower_exit(self, block):
+        if self.guard is None:
+            last, some = self.fn.append_basic_block("last"), self.fn.append_basic_block("some_leave")
+            self.b.cbranch(self.b.icmp_unsigned("==", self.mask, self.field(L.ALIVE)), last, some)
+            self.bx = Builder(ir.IRBuilder(last), self.module)
+            self.set_field(L.ALIVE, constant(I32, 0))
+            self.b.ret(constant(I32, L.STATUS_DONE))
+            self.bx, self._mask_vec = Builder(ir.IRBuilder(some), self.module), None
         leaving = self.active()
         p = self.address(L.PC)
         old = self.b.load(p, typ=vec(I32))
@@ -411,8 +422,28 @@ class Lowering:
     def suspend(self, bit: int, where: int):
         """Leave the running lanes waiting, to go on at block `where`, and let the dispatcher see who else can run."""
         self.spill(self.body.blocks[self.index])
+        self.leave(where, bit, L.STATUS_BARRIER)
+
+    def leave(self, where: int, bit: int, status: int):
+        """Return `status` with the running lanes to go on at `where`; when they are not all, others may run first."""
+        together, apart = self.fn.append_basic_block("together"), self.fn.append_basic_block("apart")
+        self.b.cbranch(self.b.icmp_unsigned("==", self.mask, self.field(L.ALIVE)), together, apart)
+        self.bx = Builder(ir.IRBuilder(together), self.module)
+        self.set_field(L.RESUME, constant(I32, where))
+        self.b.ret(constant(I32, status))
+        self.bx, self._mask_vec = Builder(ir.IRBuilder(apart), self.module), None
         self.park(constant(I32, where | bit))
-        self.b.branch(self.dispatch)
+        if status == L.STATUS_YIELD:
+            self.b.ret(constant(I32, status))
+        else:
+            self.b.branch(self.dispatch)
+
+    def is_resumed(self, i, block) -> bool:
+        """True when a warp may have been left to go on at block i: after a barrier, or at a back edge's target."""
+        for j, other in enumerate(self.body.blocks):
+            if i in other.succs and (j >= i or (other.instrs and other.instrs[-1].parts[0] in ("bar", "barrier", "call"))):
+                return True
+        return False
 
 
 def lower_kernel(name: str, body: Body, params: dict, variables: dict, spaces: dict) -> Lowering:

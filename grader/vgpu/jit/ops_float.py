@@ -10,6 +10,7 @@ import math
 from llvmlite import ir
 
 from ..ptx.parse import PtxError
+from .directed import directed
 from .table import op
 from .values import F32, F64, HALF, I16, I32, I64, constant, elem, is_vec, width
 
@@ -187,6 +188,15 @@ def directed64(lw, value, rest, mode):
 
 
 # ---------------------------------------------------------------- add, sub, mul, fma
+def rounded(lw, name, values, mode):
+    """fadd, fmul, fdiv, fma or sqrt, rounded once."""
+    if mode != "rn":
+        return directed(lw, name, values, mode)
+    if name in ("fma", "sqrt"):
+        return lw.bx.call(f"llvm.{name}", *values)
+    return lw.bx.bin(name, *values)
+
+
 def half_op(lw, i, compute):
     """Apply compute (f32 values -> f32 or f64) to halves or pairs of halves."""
     bx, kind = lw.bx, kind_of(i)
@@ -211,56 +221,24 @@ def is_half(i) -> bool:
     return kind_of(i) in HALVES or kind_of(i) in PAIRS
 
 
-def add_values(lw, x, y, mode):
-    bx = lw.bx
-    if mode == "rn":
-        return bx.fadd(x, y)
-    if elem(x) == F32:
-        x, y = (bx.cast("fpext", v, F64) for v in (x, y))
-        s, e = two_sum(lw, x, y)
-        return zero_sign(lw, round_sum(lw, s, e, mode), x, y, mode)
-    s, e = two_sum(lw, x, y)
-    return zero_sign(lw, directed64(lw, s, e, mode), x, y, mode)
-
-
-def zero_sign(lw, value, x, y, mode):
-    """An exact zero from operands of opposite sign is -0 when rounding down (IEEE 754, 6.3)."""
-    if mode != "rm":
-        return value
-    bx = lw.bx
-    zero = bx.fcmp("==", value, bx.const(value, 0.0))
-    positive = bx.and_(bx.icmp("==", as_sign(lw, x), bx.const(as_sign(lw, x), 0)), bx.icmp("==", as_sign(lw, y), bx.const(as_sign(lw, y), 0)))
-    return bx.select(bx.and_(zero, bx.not_(positive)), bx.const(value, -0.0), value)
-
-
 def float_add(lw, i):
     if is_half(i):
         return half_op(lw, i, lambda x, y: lw.bx.fadd(x, y))
-    return finish(lw, i, add_values(lw, *operands(lw, i), rounding(i)))
+    return finish(lw, i, rounded(lw, "fadd", operands(lw, i), rounding(i)))
 
 
 def float_sub(lw, i):
     if is_half(i):
         return half_op(lw, i, lambda x, y: lw.bx.fsub(x, y))
     x, y = operands(lw, i)
-    if rounding(i) == "rn":
-        return finish(lw, i, lw.bx.fsub(x, y))
-    return finish(lw, i, add_values(lw, x, lw.bx.fneg(y), rounding(i)))
+    return finish(lw, i, rounded(lw, "fadd", [x, lw.bx.fneg(y)], rounding(i)))
 
 
 def float_mul(lw, i):
     bx = lw.bx
     if is_half(i):
         return half_op(lw, i, lambda x, y: bx.fmul(x, y))
-    x, y = operands(lw, i)
-    mode = rounding(i)
-    if mode == "rn":
-        return finish(lw, i, bx.fmul(x, y))
-    if elem(x) == F32:
-        p = bx.fmul(bx.cast("fpext", x, F64), bx.cast("fpext", y, F64))
-        return finish(lw, i, round_sum(lw, p, bx.const(p, 0.0), mode))
-    p = bx.fmul(x, y)
-    return finish(lw, i, directed64(lw, p, bx.call("llvm.fma", x, y, bx.fneg(p)), mode))
+    return finish(lw, i, rounded(lw, "fmul", operands(lw, i), rounding(i)))
 
 
 @op("fma", "f32 f64 f16 f16x2 bf16 bf16x2", "rn rz rm rp ftz sat relu")
@@ -275,73 +253,30 @@ def fma(lw, i):
             return odd_double(lw, *two_sum(lw, bx.fmul(x, y), z))
 
         return half_op(lw, i, exact)
-    x, y, z = operands(lw, i)
-    mode = rounding(i)
-    if mode == "rn":
-        return finish(lw, i, bx.call("llvm.fma", x, y, z))
-    if elem(x) == F32:
-        x, y, z = (bx.cast("fpext", v, F64) for v in (x, y, z))
-        p = bx.fmul(x, y)  # 48 bits: exact
-        s, e = two_sum(lw, p, z)
-        return finish(lw, i, zero_sign(lw, round_sum(lw, s, e, mode), p, z, mode))
-    s = bx.call("llvm.fma", x, y, z)
-    p = bx.fmul(x, y)
-    pe = bx.call("llvm.fma", x, y, bx.fneg(p))
-    t, te = two_sum(lw, p, z)
-    rest = bx.fadd(bx.fadd(bx.fsub(t, s), te), pe)
-    return finish(lw, i, zero_sign(lw, directed64(lw, s, rest, mode), p, z, mode))
+    return finish(lw, i, rounded(lw, "fma", operands(lw, i), rounding(i)))
 
 
 # ---------------------------------------------------------------- divide, roots
 def float_div(lw, i):
     bx = lw.bx
     x, y = operands(lw, i)
-    mode = rounding(i)
-    if mode == "rn":
-        return finish(lw, i, bx.fdiv(x, y))
-    if elem(x) == F32:
-        x, y = (bx.cast("fpext", v, F64) for v in (x, y))
-        q = bx.fdiv(x, y)
-        return finish(lw, i, round_sum(lw, q, quotient_rest(lw, q, x, y), mode))
-    q = bx.fdiv(x, y)
-    return finish(lw, i, directed64(lw, q, quotient_rest(lw, q, x, y), mode))
-
-
-def quotient_rest(lw, q, x, y):
-    """Something with the sign of x / y - q."""
-    bx = lw.bx
-    r = bx.call("llvm.fma", bx.fneg(q), y, x)
-    return bx.select(bx.fcmp("<", y, bx.const(y, 0.0)), bx.fneg(r), r)
+    value = rounded(lw, "fdiv", [x, y], rounding(i))
+    if "approx" in i.parts:  # PTX ISA, div: above 2**126 the reciprocal of the divisor has underflowed
+        big = bx.fcmp(">", fabs(lw, y), bx.const(y, 2.0**126))
+        big = bx.and_(big, bx.fcmp("<", fabs(lw, value), bx.const(value, math.inf)))
+        value = bx.select(big, bx.fmul(value, bx.const(value, 0.0)), value)
+    return finish(lw, i, value)
 
 
 @op("rcp", "f32 f64", "approx rn rz rm rp ftz")
 def rcp(lw, i):
-    bx = lw.bx
     (y,) = operands(lw, i)
-    mode = rounding(i)
-    if mode == "rn":
-        return finish(lw, i, bx.fdiv(bx.const(y, 1.0), y))
-    if elem(y) == F32:
-        y = bx.cast("fpext", y, F64)
-        q = bx.fdiv(bx.const(y, 1.0), y)
-        return finish(lw, i, round_sum(lw, q, quotient_rest(lw, q, bx.const(y, 1.0), y), mode))
-    q = bx.fdiv(bx.const(y, 1.0), y)
-    return finish(lw, i, directed64(lw, q, quotient_rest(lw, q, bx.const(y, 1.0), y), mode))
+    finish(lw, i, rounded(lw, "fdiv", [lw.bx.const(y, 1.0), y], rounding(i)))
 
 
 @op("sqrt", "f32 f64", "approx rn rz rm rp ftz")
 def sqrt(lw, i):
-    bx = lw.bx
-    (x,) = operands(lw, i)
-    mode = rounding(i)
-    if mode == "rn":
-        return finish(lw, i, bx.call("llvm.sqrt", x))
-    if elem(x) == F32:
-        x = bx.cast("fpext", x, F64)
-        q = bx.call("llvm.sqrt", x)
-        return finish(lw, i, round_sum(lw, q, bx.call("llvm.fma", bx.fneg(q), q, x), mode))
-    q = bx.call("llvm.sqrt", x)
-    return finish(lw, i, directed64(lw, q, bx.call("llvm.fma", bx.fneg(q), q, x), mode))
+    finish(lw, i, rounded(lw, "sqrt", operands(lw, i), rounding(i)))
 
 
 @op("rsqrt", "f32 f64", "approx ftz")

@@ -100,7 +100,7 @@ def vg_barrier(w, number, count, kind, site):
     before = load_i32(w + L.BAR_KIND)
     first = True
     quiet = load_i64(g + G_QUIET)
-    for lane in range(32):
+    for lane in range(32 if mask != alive else 0):
         if alive >> lane & 1 and not mask >> lane & 1:
             at = load_i32(w + 4 * lane)
             if at & L.WAIT_BARRIER:

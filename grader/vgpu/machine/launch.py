@@ -141,9 +141,14 @@ class _Slot:
             put(w + L.SITES, sites)
             put(w + L.ASYNC, async_at + v * pending if pending else 0)
             put(w + L.STATE, self.address)
+        self.shape = None  # of the grid that the warps were last told
         schedule.prepare_slot(self.address, nwarps, bx, by)
 
     def set_grid(self, code, block, grid_dim, dynamic):
+        """Write what a launch says into the warps' states."""
+        if self.shape == (tuple(grid_dim), dynamic):
+            return
+        self.shape = (tuple(grid_dim), dynamic)
         bx, by, bz = block
         stride = (code.frame_bytes + 63) // 64 * 64
         warps = _peek64(self.address + state.B_WARPS)

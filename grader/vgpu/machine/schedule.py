@@ -77,6 +77,7 @@ def start_block(slot, index, s, grid):
         store_i32(w + L.MASK, alive)
         store_i32(w + L.STOP_AT, L.NO_STOP)
         store_i32(w + L.LAST_GROUP, -1)
+        store_i32(w + L.RESUME, 0)
         store_i32(w + L.SPUN, 0)
         store_i32(w + L.FAULT, 0)
         store_i32(w + L.DIVERGED, 0)
@@ -162,17 +163,27 @@ def let_go(slot, number, grid):
 
 @inner
 def wake(w):
+    store_i32(w + L.BAR_ACC, 0)
+    if load_i32(w + L.RESUME) >= 0:
+        return
     for lane in range(32):
         at = load_i32(w + 4 * lane)
         if at != L.EXITED and at & L.WAIT_BARRIER:
             store_i32(w + 4 * lane, at & ~L.WAIT_BARRIER)
-    store_i32(w + L.BAR_ACC, 0)
 
 
 @inner
 def check_divergence(w, grid):
     """All live lanes of a warp that waits must wait at the same place."""
     alive, diverged = load_i32(w + L.ALIVE), load_i32(w + L.DIVERGED)
+    if diverged == 0 and (alive == 0 or load_i32(w + L.RESUME) >= 0):
+        return
+    if load_i32(w + L.RESUME) >= 0:
+        alive_at = load_i32(w + L.RESUME)
+        for lane in range(32):
+            if alive >> lane & 1:
+                store_i32(w + 4 * lane, alive_at | L.WAIT_BARRIER)
+        store_i32(w + L.RESUME, -1)
     where, here, stray = -1, -1, -1
     for lane in range(32):
         at = load_i32(w + 4 * lane)

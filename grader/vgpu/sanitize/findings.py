@@ -262,9 +262,11 @@ def _stalled(worker, c: Context, seconds: float) -> str:
         for v in range(nwarps):
             if status[v] == state.DONE:
                 continue
-            pcs = raw_view(first + v * stride, 128).view(np.int32)
-            for lane, pc in enumerate(pcs):
-                if pc == L.EXITED:
+            words32 = raw_view(first + v * stride, 1024).view(np.int32)
+            alive, together = int(words32[L.ALIVE // 4]), int(words32[L.RESUME // 4])
+            for lane in range(32):
+                pc = together if together >= 0 else int(words32[lane])
+                if not alive >> lane & 1 or pc == L.EXITED:
                     continue
                 code_block = c.code.blocks[int(pc) & (L.WAIT_WARP - 1)]
                 line = next((i[1] for i in code_block if i[1]), 0)
