@@ -1,0 +1,152 @@
+"""Programs replayed by the device process: every kind of operation, faults, hazards, times and counters."""
+
+import numpy as np
+import pytest
+
+from grader.devices import Run, UnknownDevice, resolve
+from grader.program import Buffer, Copy, Fill, Launch, Place, Program, Record, Relocation, Sync, Wait
+
+N = 64
+PTX = b"""
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry twice(.param .u64 x, .param .u64 y)
+{
+    .reg .b64 %rd<8>;
+    .reg .b32 %r<4>;
+    .reg .f32 %f<3>;
+    ld.param.u64 %rd1, [x];
+    ld.param.u64 %rd2, [y];
+    cvta.to.global.u64 %rd3, %rd1;
+    cvta.to.global.u64 %rd4, %rd2;
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd5, %r1, 4;
+    add.s64 %rd6, %rd3, %rd5;
+    add.s64 %rd7, %rd4, %rd5;
+    ld.global.f32 %f1, [%rd6];
+    add.f32 %f2, %f1, %f1;
+    st.global.f32 [%rd7], %f2;
+    ret;
+}
+.visible .entry forever(.param .u64 x, .param .u64 y)
+{
+    .reg .b32 %r<2>;
+    mov.u32 %r1, 0;
+again:
+    add.u32 %r1, %r1, 1;
+    bra again;
+}
+"""
+
+
+def array(role: str, name: str, n: int = N) -> Buffer:
+    return Buffer(4 * n, "device", role, name, "<f4", (n,))
+
+
+X, Y = array("input", "x"), array("output", "y")
+
+
+def launch(source: int = 0, target: int = 1, threads: int = N, kernel: str = "twice", **more) -> Launch:
+    places = (Relocation(0, source, 0), Relocation(8, target, 0))
+    return Launch(0, kernel, (1, 1, 1), (threads, 1, 1), 0, bytes(16), places, **more)
+
+
+def program(*ops, buffers=(X, Y), **more) -> Program:
+    return Program.make(buffers, [PTX], ops, **more)
+
+
+def inputs():
+    return {"x": np.arange(N, dtype="<f4") + 1}
+
+
+def play(bench, *programs, **options):
+    return bench.device.replay([Run(p, inputs(), **options) for p in programs])
+
+
+def test_a_launch_gets_the_inputs_of_each_run(bench):
+    runs = [Run(program(launch()), {"x": np.full(N, k, "<f4")}) for k in (1, 5)]
+    first, second = bench.device.replay(runs)
+    assert (first.outputs["y"] == 2).all() and (second.outputs["y"] == 10).all()
+    assert first.kind == "modelled" and "A100" in first.device
+
+
+def test_copies_fills_streams_and_events_are_replayed(bench):
+    temp = Buffer(4 * N, "device", "temp")
+    table = Buffer(16, "pageable", "temp", initial=0)
+    ops = (
+        Fill(Place(2, 0), 4, 0, N, stream=1),
+        Copy(Place(2, 0), Place(0, 0), 4 * N, stream=1),
+        Record(9, 1),
+        Wait(2, 9),
+        launch(2, 1, stream=2),
+        Sync("stream", 2),
+        Copy(Place(1, 0), Place(3, 0), 16, blocking=True),
+        Copy(Place(1, 16), None, 4, blob=1, blocking=True),
+        Sync("event", 9),
+        Sync("context"),
+    )
+    contents = np.array([7, 8, 9, 10], "<f4").tobytes()
+    streams = ("legacy", "non-blocking", "non-blocking")
+    built = program(*ops, buffers=(X, Y, temp, table), blobs=(contents, np.float32(-1).tobytes()), streams=streams)
+    (result,) = play(bench, built, sanitize=True)
+    assert result.fault is None
+    assert result.outputs["y"].tolist() == [7, 8, 9, 10, -1, *(2 * inputs()["x"][5:]).tolist()]
+
+
+def test_outputs_are_poisoned_and_inputs_watched(bench):
+    nothing, backwards = program(), program(launch(0, 0))
+    one, other = play(bench, nothing, poison=0x11)[0], play(bench, nothing, poison=0x22)[0]
+    assert set(one.outputs["y"].tobytes()) == {0x11} and set(other.outputs["y"].tobytes()) == {0x22}
+    assert play(bench, backwards)[0].changed == ("x",)
+
+
+def test_out_of_bounds_is_a_fault_that_names_the_array_and_ends_the_batch(bench):
+    results = play(bench, program(launch()), program(launch(threads=N + 32)), program(launch()))
+    assert [r.fault and r.fault.kind for r in results] == [None, "illegal_address"]
+    assert "array x" in results[1].fault.message
+
+
+def test_the_device_is_as_new_after_a_fault(bench):
+    play(bench, program(launch(threads=N + 32)))
+    assert play(bench, program(launch()))[0].fault is None
+
+
+def test_reading_what_nobody_wrote_is_found(bench):
+    (result,) = play(bench, program(launch(1, 1)), sanitize=True)
+    assert {f.tool for f in result.findings} == {"initcheck"}
+    assert play(bench, program(launch(1, 1)))[0].findings == ()
+
+
+def test_a_kernel_that_never_ends_is_a_fault_in_time(bench):
+    (result,) = play(bench, program(launch(kernel="forever")))
+    assert result.fault.kind in ("timeout", "deadlock")
+
+
+def test_a_timed_run_has_a_time_and_exact_counters(bench):
+    (result,) = play(bench, program(launch()), timed=True)
+    assert 0 < result.seconds < 1e-3
+    assert (result.counters["global_load_requests"], result.counters["global_load_sectors"]) == (2, 8)
+    assert (result.counters["global_store_sectors"], result.counters["shared_requests"]) == (8, 0)
+
+
+def test_a_kernel_that_is_not_there_and_arguments_that_are_too_short_are_faults(bench):
+    short = Launch(0, "twice", (1, 1, 1), (1, 1, 1), 0, bytes(8), (Relocation(0, 0, 0),))
+    for built in (program(launch(kernel="nope")), program(short)):
+        assert play(bench, built)[0].fault.kind == "launch"
+
+
+def test_a_module_that_is_nonsense_is_a_fault_of_the_program(bench):
+    built = Program.make((X, Y), [b".version 7.0\n.target sm_75\nnonsense;"], [launch()])
+    assert play(bench, built)[0].fault.kind == "launch"
+
+
+@pytest.mark.parametrize("spec", ["tpu", "cuda:x", "auto:1", "", "cuda:7"])
+def test_unknown_devices_are_refused(spec):
+    with pytest.raises(UnknownDevice):
+        resolve(spec)
+
+
+def test_names_are_completed():
+    assert resolve("virtual") == "virtual:a100"
+    assert resolve(" Virtual:T4 ") == "virtual:t4"
