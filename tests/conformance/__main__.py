@@ -39,6 +39,7 @@ def main() -> int:
     parser.add_argument("--test", action="append", default=[], help="only this test of FILE, e.g. cudapy.test_sync.TestCudaSync.test_syncthreads")
     parser.add_argument("--limit", type=float, default=150.0, help="seconds a test may take (default: 150)")
     parser.add_argument("--out", type=Path, default=None, help="a folder for the table (Markdown and JSON) and the tests' output")
+    parser.add_argument("--sanitizers", action="store_true", help="with racecheck and initcheck (with --details, prints what they find)")
     parser.add_argument("--details", action="store_true", help="print the traceback of what fails")
     options = parser.parse_args()
     if options.out:
@@ -47,7 +48,7 @@ def main() -> int:
     for file in chosen(options.files):
         log = open(options.out / f"{file.replace('/', '.')}.log", "w") if options.out else None
         device = None if options.simulator else options.device
-        result = run_module(file, device, tuple(options.test), options.limit, log)
+        result = run_module(file, device, tuple(options.test), options.limit, log, options.sanitizers)
         results.append(result)
         print(line(result), flush=True)
         for outcome in result.outcomes:

@@ -1,8 +1,9 @@
-"""Run the tests of one module and write what becomes of each, a line of JSON apiece, as it happens.
+"""Run the tests of one module with pytest and write what becomes of each, a line of JSON apiece, as it happens.
 
-    python child.py MODULE RESULTS [TEST...]
+    python child.py FILE MODULE RESULTS [TEST...]
 
-With TESTs, only those. Nothing of the tests is changed: they are loaded and run by unittest.
+With TESTs, only those. Nothing of the tests is changed. What is added is what their authors' own set-up has and the wheel
+has not: that a module is imported by its name below `numba.cuda`, and one fixture.
 """
 
 from __future__ import annotations
@@ -12,16 +13,22 @@ import json
 import os
 import sys
 import time
-import traceback
-import unittest
+
+import pytest
 
 
-class Result(unittest.TestResult):
-    """Writes a line when a test starts and another when it has ended."""
+class Module(pytest.Module):
+    """A test module, imported by its own name."""
 
-    def __init__(self, out):
-        super().__init__()
-        self.out = out
+    def _getobj(self):
+        return importlib.import_module(self.config.module_name)
+
+
+class Plugin:
+    """Collects, chooses, and writes a line when a test starts and another when it has ended."""
+
+    def __init__(self, module: str, out, chosen: set[str]):
+        self.module, self.out, self.chosen = module, out, chosen
         self.outcome, self.detail, self.started = "", "", 0.0
 
     def write(self, **line) -> None:
@@ -29,45 +36,53 @@ class Result(unittest.TestResult):
         self.out.write(json.dumps(line) + "\n")
         self.out.flush()
 
-    def startTest(self, test):
+    def name(self, nodeid: str) -> str:
+        """`.../test_sync.py::TestSync::test_it` -> `numba.cuda.tests.cudapy.test_sync.TestSync.test_it`."""
+        _, _, rest = nodeid.partition("::")
+        return f"{self.module}.{rest.replace('::', '.')}" if rest else self.module
+
+    @pytest.fixture(scope="class")
+    def initialize_from_pytest_config(self, request):
+        """Whether a failing FileCheck test writes its input to a file."""
+        request.cls._dump_failed_filechecks = False
+
+    def pytest_collect_directory(self, path, parent):
+        return pytest.Dir.from_parent(parent, path=path)
+
+    def pytest_pycollect_makemodule(self, module_path, parent):
+        return Module.from_parent(parent, path=module_path)
+
+    def pytest_collectreport(self, report):
+        if report.outcome == "passed" or "::" in report.nodeid:
+            return
+        skipped = report.outcome == "skipped"
+        detail = str(report.longrepr[2] if skipped else report.longrepr)[-4000:]
+        self.write(test=self.module, outcome="skipped" if skipped else "errors", detail=detail)
+
+    def pytest_collection_modifyitems(self, items):
+        self.write(tests=[self.name(item.nodeid) for item in items])
+        if self.chosen:
+            items[:] = [item for item in items if self.name(item.nodeid) in self.chosen]
+
+    def pytest_runtest_logstart(self, nodeid):
         self.outcome, self.detail, self.started = "passed", "", time.monotonic()
-        self.write(start=test.id())
-        super().startTest(test)
+        self.write(start=self.name(nodeid))
 
-    def stopTest(self, test):
-        super().stopTest(test)
+    def pytest_runtest_logreport(self, report):
+        if report.skipped:
+            self.outcome = "passed" if hasattr(report, "wasxfail") else "skipped"  # or fails as its author expects
+            self.detail = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)[-4000:]
+        elif report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            failed = report.when == "call" and (crash is None or "AssertionError" in crash.message)
+            self.outcome = "failed" if failed and self.outcome != "errors" else "errors"
+            last = f"\n{crash.message}" if crash else ""
+            self.detail = (self.detail + report.longreprtext + last)[-6000:]
+
+    def pytest_runtest_logfinish(self, nodeid):
         seconds = round(time.monotonic() - self.started, 3)
-        self.write(test=test.id(), outcome=self.outcome, detail=self.detail, seconds=seconds, findings=findings())
-
-    def addSuccess(self, test):
-        pass
-
-    def _bad(self, outcome: str, test, error) -> None:
-        self.outcome = outcome if self.outcome != "errors" else "errors"
-        self.detail += "".join(traceback.format_exception(*error))[-4000:]
-        if not isinstance(test, unittest.TestCase):  # the set-up of a class: its tests are not run
-            self.write(holder=test.id(), outcome=outcome, detail=self.detail)
-
-    def addError(self, test, err):
-        self._bad("errors", test, err)
-
-    def addFailure(self, test, err):
-        self._bad("failed", test, err)
-
-    def addSubTest(self, test, subtest, err):
-        if err is not None:
-            self._bad("failed" if issubclass(err[0], test.failureException) else "errors", test, err)
-
-    def addSkip(self, test, reason):
-        self.outcome, self.detail = "skipped", reason
-        if not isinstance(test, unittest.TestCase):
-            self.write(holder=test.id(), outcome="skipped", detail=reason)
-
-    def addExpectedFailure(self, test, err):
-        self.outcome = "passed"  # as its author expects
-
-    def addUnexpectedSuccess(self, test):
-        self.outcome, self.detail = "failed", "succeeds, and its author expects it to fail"
+        name = self.name(nodeid)
+        self.write(test=name, outcome=self.outcome, detail=self.detail, seconds=seconds, findings=findings())
 
 
 _seen = 0
@@ -82,37 +97,17 @@ def findings() -> list[str]:
 
     found = grader.vgpu.findings()
     fresh, _seen = found[_seen:], len(found)
-    return [f"{finding.tool}: {finding.message}" for finding in fresh]
+    return [f"{finding.tool}, line {finding.line}: {finding.message}" for finding in fresh]
 
 
-def flat(suite):
-    """The tests of a suite, in order."""
-    for item in suite:
-        if isinstance(item, unittest.TestSuite):
-            yield from flat(item)
-        else:
-            yield item
-
-
-def main(module: str, results: str, *chosen: str) -> None:
+def main(path: str, module: str, results: str, *chosen: str) -> None:
     """See the module's text."""
     with open(results, "a") as out:
-        result = Result(out)
-        suite = unittest.TestSuite()
-        try:
-            suite = unittest.TestLoader().loadTestsFromModule(importlib.import_module(module))
-        except unittest.SkipTest as skip:
-            result.write(test=module, outcome="skipped", detail=str(skip), seconds=0, findings=[])
-        except BaseException as error:
-            text = "".join(traceback.format_exception(error))[-4000:]
-            result.write(test=module, outcome="errors", detail=text, seconds=0, findings=[])
-        tests = list(flat(suite))
-        result.write(tests=[test.id() for test in tests])
-        if chosen:
-            wanted = set(chosen)
-            tests = [test for test in tests if test.id() in wanted]
-        unittest.TestSuite(tests).run(result)
-        result.write(end=True)
+        plugin = Plugin(module, out, set(chosen))
+        pytest.Config.module_name = module
+        options = [path, "-c", os.devnull, "--rootdir", os.path.dirname(path), "-p", "no:cacheprovider", "-p", "no:xdist"]
+        pytest.main([*options, "-q", "--tb=native", "--capture=sys"], plugins=[plugin])
+        plugin.write(end=True)
         # Exit handlers of clients may wait for what a test has left behind: the results are written.
         sys.stdout.flush()
         os._exit(0)

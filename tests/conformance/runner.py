@@ -60,27 +60,34 @@ def all_files() -> list[str]:
     return [f"{folder}/{path.stem}" for folder in FOLDERS for path in sorted((root / folder).glob("test_*.py"))]
 
 
-def run_module(file: str, device: str | None = "a100", tests: tuple[str, ...] = (), limit: float = TEST_SECONDS, log=None):
-    """Run the tests of `file` ("cudapy/test_sync"), or those named: the ModuleResult.
+def run_module(
+    file: str,
+    device: str | None = "a100",
+    tests: tuple[str, ...] = (),
+    limit: float = TEST_SECONDS,
+    log=None,
+    sanitizers: bool = False,
+) -> ModuleResult:
+    """Run the tests of `file` ("cudapy/test_sync"), or those named.
 
     device: a virtual GPU; None for numba's simulator. limit: seconds a test may take. A test that ends the process, or does
     not end, counts as an error, and the others are run in a new process. log: a file that gets all that is printed.
+    sanitizers: with racecheck and initcheck.
     """
+    env = environment(device, sanitizers)
     module = f"{PACKAGE}.{file.replace('/', '.')}"
     result, started = ModuleResult(file), time.monotonic()
     known: list[str] | None = None
     left = [f"{PACKAGE}.{test}" for test in tests]
     with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
         while True:
-            lines, why = _run_child(module, left, device, limit, Path(folder), log)
-            running, holders = None, []
+            lines, why = _run_child(module, left, env, limit, Path(folder), log)
+            running = None
             for line in lines:
                 if "tests" in line:
                     known = known or line["tests"]
                 elif "start" in line:
                     running = line["start"]
-                elif "holder" in line:
-                    holders.append(line)
                 elif "test" in line:
                     running = None
                     result.outcomes.append(_outcome(**line))
@@ -93,7 +100,7 @@ def run_module(file: str, device: str | None = "a100", tests: tuple[str, ...] = 
             if why and running is not None and missing:
                 left = missing
                 continue
-            result.outcomes += [_not_run(test, holders) for test in missing]
+            result.outcomes += [_outcome(test, "errors", "it was not run") for test in missing]
             break
     result.seconds = round(time.monotonic() - started, 1)
     return result
@@ -103,20 +110,15 @@ def _outcome(test, outcome, detail="", seconds=0.0, findings=()) -> Outcome:
     return Outcome(test.removeprefix(PACKAGE + "."), outcome, detail, seconds, tuple(findings))
 
 
-def _not_run(test: str, holders: list[dict]) -> Outcome:
-    """A test whose class was not set up."""
-    for holder in holders:
-        if test.rpartition(".")[0] in holder["holder"]:
-            return _outcome(test, holder["outcome"], holder["detail"])
-    return _outcome(test, "errors", "it was not run")
-
-
-def environment(device: str | None) -> dict[str, str]:
+def environment(device: str | None, sanitizers: bool) -> dict[str, str]:
     """The environment of the tests: one in which every process finds the device."""
     env = dict(os.environ)
-    for name in ("CONFORMANCE_DEVICE", "NUMBA_ENABLE_CUDASIM"):
+    for name in ("CONFORMANCE_DEVICE", "CONFORMANCE_SANITIZERS", "NUMBA_ENABLE_CUDASIM"):
         env.pop(name, None)
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE / "site"), env.get("PYTHONPATH")]))
+    if sanitizers:
+        env["CONFORMANCE_SANITIZERS"] = "1"
+    paths = [HERE / "site", HERE.parents[1]]  # the driver, and the `grader` that these tests belong to
+    env["PYTHONPATH"] = os.pathsep.join([*map(str, paths), *filter(None, [env.get("PYTHONPATH")])])
     env["OMP_NUM_THREADS"] = env["OPENBLAS_NUM_THREADS"] = "1"
     if device is None:
         env["NUMBA_ENABLE_CUDASIM"] = "1"
@@ -125,14 +127,15 @@ def environment(device: str | None) -> dict[str, str]:
     return env
 
 
-def _run_child(module, tests, device, limit, folder: Path, log) -> tuple[list[dict], str]:
+def _run_child(module, tests, env, limit, folder: Path, log) -> tuple[list[dict], str]:
     """The lines that the child wrote, and why it ended before its time ("" if it did not)."""
     results = folder / "results"
     results.write_text("")
-    command = [sys.executable, str(HERE / "child.py"), module, str(results), *tests]
+    path = tests_folder().joinpath(*module.removeprefix(PACKAGE + ".").split(".")).with_suffix(".py")
+    command = [sys.executable, str(HERE / "child.py"), str(path), module, str(results), *tests]
     out = log if log is not None else subprocess.DEVNULL
     child = subprocess.Popen(
-        command, cwd=folder, env=environment(device), stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+        command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
     )
     why, size, since = "", 0, time.monotonic()
     while child.poll() is None:

@@ -7,3 +7,5 @@ if os.environ.get("CONFORMANCE_DEVICE"):
     import grader.vgpu
 
     grader.vgpu.activate(os.environ["CONFORMANCE_DEVICE"])
+    watch = bool(os.environ.get("CONFORMANCE_SANITIZERS"))
+    grader.vgpu.options().racecheck = grader.vgpu.options().initcheck = watch
