@@ -199,7 +199,7 @@ class Launch(Work):
         if context.sms != card.sms:  # a part of the device
             card = replace(card, sms=context.sms)
         shared = kernel.static_shared + self.shared
-        time = kernel_time(card, kernel.facts.registers, shared, self.grid, self.block, result)
+        time = kernel_time(card, code, self.grid, self.block, shared, kernel.facts.registers, result)
         span = self._occupy(op, "compute", time.us, kernel.name, share=kernel.share(self, context))
         for observer in driver.observers:
             observer(code, self, result, span)

@@ -86,7 +86,7 @@ class Trace:
     blocks: list[int]  # linear indexes
     words: np.ndarray  # of all warps of the first block, then of the second, ...
     starts: np.ndarray  # (block, warp): where a warp's words start; one more at the end
-    allocations: np.ndarray  # rows (first address, end), sorted
+    allocations: np.ndarray  # rows (first address, end, number in order of creation), by address
 
 
 def sample(grid) -> list[int]:
@@ -323,7 +323,7 @@ def _trace(workers, samples, table) -> Trace:
             n = (int(row[-1]) - worker.trace.ctypes.data) // 8 - (k * len(worker.trace[k]) + v) * TRACE_WORDS if row[-1] else 0
             parts.append(row[:n])
             starts.append(starts[-1] + n)
-    return Trace(samples, np.concatenate(parts), np.array(starts, np.int64), table[:, :2].copy())
+    return Trace(samples, np.concatenate(parts), np.array(starts, np.int64), table[:, [0, 1, state.ALLOC_INDEX]])
 
 
 def _workers(kernel, code, block, shared, n) -> list[_Worker]:
