@@ -181,23 +181,38 @@ def bars(values: dict[str, float], unit: str, title: str = "", form: str = "{:.3
     plt.show()
 
 
-def curves(x: Sequence[float], ys: dict[str, Sequence[float]], xlabel: str, ylabel: str, title: str = "") -> None:
-    """Lines over a shared axis of powers of two."""
+def curves(
+    x: Sequence[float], ys: dict[str, Sequence[float]], xlabel: str, ylabel: str, title: str = "", log: bool = False
+) -> None:
+    """Lines over a shared axis of powers of two; `log`: powers of ten upwards."""
     import matplotlib.pyplot as plt
 
     _, ax = figure()
     for name, y in ys.items():
         ax.plot(x, y, label=name)
     ax.set_xscale("log", base=2)
-    ax.set_xticks(x, [str(v) for v in x])
+    ax.set_xticks(x, [_short(v) for v in x])
     ax.minorticks_off()
-    ax.set_ylim(bottom=0)
+    if log:
+        ax.set_yscale("log")
+        ax.yaxis.set_major_formatter(lambda v, _: f"{v:g}")
+        ax.yaxis.set_minor_formatter(lambda v, _: f"{v:g}" if f"{v:e}"[0] in "25" else "")
+    else:
+        ax.set_ylim(bottom=0)
     ax.set_xlabel(xlabel)
     ax.set_ylabel(ylabel)
     ax.set_title(title)
     if len(ys) > 1:
         ax.legend()
     plt.show()
+
+
+def _short(n: float) -> str:
+    """1024 as "1 Ki"."""
+    for unit, size in (("Mi", 1 << 20), ("Ki", 1 << 10)):
+        if n >= size and n % size == 0:
+            return f"{n // size} {unit}"
+    return f"{n:g}"
 
 
 ENGINES = {  # what occupies a device: name in the picture, colour, hatching

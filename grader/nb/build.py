@@ -129,7 +129,9 @@ def run(notebook: nbformat.NotebookNode, folder: Path) -> None:
         notebook, timeout=TIMEOUT, kernel_name="python3", record_timing=False, coalesce_streams=True,
         resources={"metadata": {"path": str(folder)}},
     )  # fmt: skip
+    language = notebook.metadata.language_info
     client.execute(env=environment)
+    notebook.metadata.language_info = language  # without the version of Python that happens to be here
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
             if output.get("name") == "stderr":

@@ -1,9 +1,9 @@
 """`check("00_grid_stride", my_kernel)` in a notebook: the grader's own verdict, on the device of the notebook.
 
 The path is that of `grader grade` (`grader.grade.grade`): the kernel is recorded, replayed with new inputs in another
-process, and judged by the same rules. Two things differ. The answer is the kernel as it is in the notebook now, recorded
-in a fork of the notebook's process, so that no mistake in it can hurt the session; and nobody is locked in, since it is
-the student's own machine. What is worth marks is decided elsewhere, by a grader that trusts none of this.
+process, and judged by the same rules. Two things differ. The answer is the kernel as it is in the notebook now,
+recorded in a fork of the notebook's process, so that no mistake in it can hurt the session; and nobody is locked in,
+since it is the student's own machine. What is worth marks is decided elsewhere, by a grader that trusts none of this.
 """
 
 import io
@@ -30,6 +30,10 @@ _KERNEL = "_kernel_of_the_notebook"
 
 class NotSolved(Exception):
     """The answer gets no points; the text is the verdict's sentence."""
+
+    def _render_traceback_(self) -> list[str]:
+        """One line in a notebook: where it was raised is of no interest."""
+        return [f"Not solved yet. {self}"]
 
 
 class Result:
@@ -216,7 +220,7 @@ def _bench() -> NotebookBench | GpuBench:
 def _text(record: dict) -> str:
     from rich.console import Console
 
-    console = Console(file=io.StringIO(), width=100, highlight=False)
+    console = Console(file=io.StringIO(), width=100, highlight=False, force_jupyter=False)
     console.print(report.detail(record))
     return console.file.getvalue().rstrip()
 

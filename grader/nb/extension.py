@@ -17,7 +17,8 @@ _BOX = (
     "padding:0.5em 0.9em;margin:0.3em 0;line-height:1.45"
 )
 _CODE = "background:none;color:inherit;font-size:0.95em;padding:0"
-_ADDRESS = re.compile(r"address 0x[0-9a-f]+, ")
+_ADDRESS = re.compile(r" at address 0x[0-9a-f]+, ")
+_COMMENT = re.compile(r"\s+#[^'\"]*$")
 _shown = 0
 
 
@@ -84,15 +85,14 @@ def _start(wanted: str) -> str:
     family = wanted.partition(":")[0]
     if vgpu.active() or family == "virtual" or (family != "cuda" and not _real_gpus()):
         card = vgpu.activate(wanted or "a100")[0]
+        vgpu.options().announce = False  # a box below the cell says it better
         cc = "{}.{}".format(*card.cc)
-        return (
-            f"Virtual GPU: {vgpu.describe()} (compute capability {cc}). Times are modelled, not measured. {_versions()}"
-        )
+        return f"Virtual GPU: {vgpu.describe()}, cc {cc}; times are modelled {_versions()}"
     from numba import cuda
 
     device = cuda.get_current_device()
     cc = "{}.{}".format(*device.compute_capability)
-    return f"{_text(device.name)}, compute capability {cc}: times are measured. {_versions()}"
+    return f"GPU: {_text(device.name)}, cc {cc}; times are measured {_versions()}"
 
 
 def _versions() -> str:
@@ -121,5 +121,5 @@ def _findings() -> list:
 def _row(finding) -> tuple[str, int, str, str]:
     """(tool, line, text of that line, sentence); addresses, which differ from run to run, are left out."""
     line = finding.line or 0
-    code = linecache.getline(finding.file, line).strip() if finding.file and line else ""
-    return finding.tool, line, code, _ADDRESS.sub("", finding.message)
+    code = _COMMENT.sub("", linecache.getline(finding.file, line).strip()) if finding.file and line else ""
+    return finding.tool, line, code, _ADDRESS.sub(", ", finding.message)
