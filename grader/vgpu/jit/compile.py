@@ -8,7 +8,7 @@ from pathlib import Path
 import llvmlite
 import llvmlite.binding as llvm
 
-VERSION = 5  # of the code that this package generates: raise it when that changes
+VERSION = 6  # of the code that this package generates: raise it when that changes
 
 _target = None
 

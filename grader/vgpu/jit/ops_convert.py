@@ -5,11 +5,13 @@ import math
 from llvmlite import ir
 
 from ..ptx.parse import PtxError, Reg
-from .ops_float import PAIRS, as_int, directed64, fabs, flush, narrow, odd_double, round_sum, saturate, step, to_odd, two_sum, widen
+from .ops_float import (
+    PAIRS, as_int, directed64, fabs, flush, join, narrow, odd_double, relu, round_sum, saturate, to_odd, two_sum, widen,
+)  # fmt: skip
 from .table import op
-from .values import F32, F64, I16, I32, I64, constant, elem, kind_type, width
+from .values import F32, F64, I32, I64, constant, elem, kind_type
 
-KINDS = "s8 u8 s16 u16 s32 u32 s64 u64 f16 bf16 f32 f64 f16x2 bf16x2"
+KINDS = "tf32 s8 u8 s16 u16 s32 u32 s64 u64 f16 bf16 f32 f64 f16x2 bf16x2"
 FLOATS = ("f16", "bf16", "f32", "f64")
 
 
@@ -126,15 +128,20 @@ def cvt(lw, i):
     bx = lw.bx
     dkind, skind = i.parts[-2], i.parts[-1]
     mode = next((r for r in ("rn", "rz", "rm", "rp") if r in i.parts), "rn")
-    if "relu" in i.parts or "satfinite" in i.parts or "rna" in i.parts or skind in PAIRS:
+    if "satfinite" in i.parts or skind in PAIRS:
         raise PtxError(f"line {i.line}: {i.op} is not supported by the virtual GPU")
+    if dkind == "tf32":
+        return lw.dst(i.args[0], to_tf32(lw, i))
     if dkind in PAIRS:
-        high, low = (narrow(lw, lw.src(a, skind), PAIRS[dkind], mode) for a in i.args[1:3])
-        pair = bx.or_(bx.cast("zext", low, I32), bx.shl(bx.cast("zext", high, I32), constant(I32, 16)))
-        return lw.dst(i.args[0], pair)
+        high, low = (lw.src(a, skind) for a in i.args[1:3])
+        if "relu" in i.parts:
+            high, low = relu(lw, high), relu(lw, low)
+        return lw.dst(i.args[0], join(lw, *(narrow(lw, v, PAIRS[dkind], mode) for v in (low, high))))
     x = source(lw, i.args[1], skind)
     if "ftz" in i.parts and skind == "f32":
         x = flush(lw, x)
+    if "relu" in i.parts:
+        x = relu(lw, x)
     if skind in FLOATS and dkind in FLOATS:
         value = float_to_float(lw, i, x, skind, dkind, mode)
         if "sat" in i.parts:
@@ -153,6 +160,25 @@ def cvt(lw, i):
     return write(lw, i.args[0], value, dkind)
 
 
+def to_tf32(lw, i):
+    """f32 with the fraction rounded to 10 bits: ties away from zero (.rna), to even (.rn), or cut (.rz)."""
+    bx = lw.bx
+    x = lw.src(i.args[1], "f32")
+    if "relu" in i.parts:
+        x = relu(lw, x)
+    bits = as_int(lw, x)
+    if "rna" in i.parts:
+        rounded = bx.add(bits, constant(I32, 0x1000))
+    elif "rn" in i.parts:
+        rounded = bx.add(bits, bx.add(constant(I32, 0xFFF), bx.and_(bx.lshr(bits, constant(I32, 13)), constant(I32, 1))))
+    else:
+        rounded = bits
+    rounded = bx.and_(rounded, constant(I32, 0xFFFFE000))
+    number = bx.fcmp("<", fabs(lw, x), bx.const(x, math.inf))
+    nan = bx.fcmp("uno", x, x, ordered=False)
+    return bx.select(nan, constant(I32, 0x7FFFFFFF), bx.select(number, rounded, bits))
+
+
 def write(lw, dest, value, dkind):
     """A destination register may be wider than the type: extend by its sign."""
     t = kind_type(dest.kind) if isinstance(dest, Reg) else elem(value)
@@ -164,6 +190,3 @@ def write(lw, dest, value, dkind):
 @op("cvt.pack", "s32 u32 u16 s16 u8 s8 b32", "sat")
 def cvt_pack(lw, i):
     raise PtxError(f"line {i.line}: {i.op} is not supported by the virtual GPU")
-
-
-__all__ = ["I16", "as_int", "fabs", "math", "step", "width"]

@@ -1,15 +1,15 @@
 """Floating-point arithmetic (PTX ISA: "Floating Point Instructions", "Half Precision Floating Point Instructions").
 
-Results are IEEE 754 with one rounding, in the rounding that the opcode names; directed roundings come from error-free
-transformations (Dekker 1971, Knuth TAOCP 4.2.2). The .approx functions are evaluated in double precision and rounded
-once, which lies inside the error bounds of the manual and is the same on every machine.
+Results are IEEE 754 with one rounding, in the rounding that the opcode names: arithmetic takes the processor's own
+(directed.py), conversions error-free transformations (Dekker 1971, Knuth TAOCP 4.2.2). The .approx functions are
+evaluated in double precision and rounded once, which lies inside the error bounds of the manual and is the same on
+every machine.
 """
 
 import math
 
 from llvmlite import ir
 
-from ..ptx.parse import PtxError
 from .directed import directed
 from .table import op
 from .values import F32, F64, HALF, I16, I32, I64, constant, elem, is_vec, width
@@ -43,13 +43,19 @@ def fabs(lw, x):
 
 
 def flush(lw, x):
-    """.ftz: f32 subnormals to zero of the same sign."""
-    bx = lw.bx
-    if elem(x) is not F32 and elem(x) != F32:
-        return x
+    """.ftz: subnormals to zero of the same sign."""
+    bx, t = lw.bx, ir.IntType(width(elem(x)))
     bits = as_int(lw, x)
-    tiny = bx.icmp("==", bx.and_(bits, constant(I32, 0x7F800000)), constant(I32, 0))
-    return as_float(lw, bx.select(tiny, bx.and_(bits, constant(I32, 0x80000000)), bits))
+    exponent, sign = (0x7F800000, 1 << 31) if t.width == 32 else (0x7FF << 52, 1 << 63)
+    tiny = bx.icmp("==", bx.and_(bits, constant(t, exponent)), constant(t, 0))
+    return as_float(lw, bx.select(tiny, bx.and_(bits, constant(t, sign)), bits))
+
+
+def flush_half(lw, bits):
+    """The same for the bits of an fp16."""
+    bx = lw.bx
+    tiny = bx.icmp("==", bx.and_(bits, constant(I16, 0x7C00)), constant(I16, 0))
+    return bx.select(tiny, bx.and_(bits, constant(I16, 0x8000)), bits)
 
 
 def saturate(lw, x):
@@ -58,6 +64,12 @@ def saturate(lw, x):
     zero, one = bx.const(x, 0.0), bx.const(x, 1.0)
     x = bx.select(bx.fcmp(">", x, zero), x, zero)
     return bx.select(bx.fcmp("<", x, one), x, one)
+
+
+def relu(lw, x):
+    """.relu: negative numbers to +0; NaN stays."""
+    zero = lw.bx.const(x, 0.0)
+    return lw.bx.select(lw.bx.fcmp("<=", x, zero), zero, x)
 
 
 def finish(lw, i, x):
@@ -116,8 +128,7 @@ def to_odd(lw, x):
     toward = step(lw, as_int(lw, near), rest, "rz")
     inexact = bx.fcmp("!=", rest, bx.const(rest, 0.0))
     odd = bx.or_(toward, constant(I32, 1))
-    finite = bx.fcmp("<", fabs(lw, near), bx.const(near, math.inf))
-    return as_float(lw, bx.select(bx.and_(inexact, finite), odd, as_int(lw, near)))
+    return as_float(lw, bx.select(inexact, odd, as_int(lw, near)))
 
 
 # ---------------------------------------------------------------- directed rounding
@@ -201,20 +212,30 @@ def half_op(lw, i, compute):
     """Apply compute (f32 values -> f32 or f64) to halves or pairs of halves."""
     bx, kind = lw.bx, kind_of(i)
     values = [lw.src(a, kind) for a in i.args[1:]]
+    ftz = "ftz" in i.parts and kind in ("f16", "f16x2")
 
     def one(xs, k):
-        r = compute(*(widen(lw, x, k) for x in xs))
+        r = compute(*(widen(lw, flush_half(lw, x) if ftz else x, k) for x in xs))
         r = to_odd(lw, r) if elem(r) == F64 else r
         if "sat" in i.parts:
             r = saturate(lw, r)
-        return narrow(lw, r, k)
+        if "relu" in i.parts:
+            r = relu(lw, r)
+        r = narrow(lw, r, k)
+        return flush_half(lw, r) if ftz else r
 
     if kind in PAIRS:
         k = PAIRS[kind]
         low = one([bx.cast("trunc", v, I16) for v in values], k)
         high = one([bx.cast("trunc", bx.lshr(v, constant(I32, 16)), I16) for v in values], k)
-        return lw.dst(i.args[0], bx.or_(bx.cast("zext", low, I32), bx.shl(bx.cast("zext", high, I32), constant(I32, 16))))
+        return lw.dst(i.args[0], join(lw, low, high))
     return lw.dst(i.args[0], one(values, kind))
+
+
+def join(lw, low, high):
+    """Two 16-bit values as one of 32 bits."""
+    bx = lw.bx
+    return bx.or_(bx.cast("zext", low, I32), bx.shl(bx.cast("zext", high, I32), constant(I32, 16)))
 
 
 def is_half(i) -> bool:
@@ -237,7 +258,7 @@ def float_sub(lw, i):
 def float_mul(lw, i):
     bx = lw.bx
     if is_half(i):
-        return half_op(lw, i, lambda x, y: bx.fmul(x, y))
+        return half_op(lw, i, lambda x, y: bx.fmul(bx.cast("fpext", x, F64), bx.cast("fpext", y, F64)))
     return finish(lw, i, rounded(lw, "fmul", operands(lw, i), rounding(i)))
 
 
@@ -245,8 +266,6 @@ def float_mul(lw, i):
 def fma(lw, i):
     bx = lw.bx
     if is_half(i):
-        if "relu" in i.parts:
-            raise PtxError(f"line {i.line}: {i.op} is not supported by the virtual GPU")
 
         def exact(x, y, z):
             x, y, z = (bx.cast("fpext", v, F64) for v in (x, y, z))
@@ -289,20 +308,27 @@ def rsqrt(lw, i):
 
 
 # ---------------------------------------------------------------- sign, order, class
+def half_sign(lw, i, change):
+    """abs or neg of halves, by their bits."""
+    x = lw.src(i.args[1], kind_of(i))
+    if kind_of(i) == "f16x2" and "ftz" in i.parts:
+        low, high = (lw.bx.cast("trunc", v, I16) for v in (x, lw.bx.lshr(x, constant(I32, 16))))
+        x = join(lw, flush_half(lw, low), flush_half(lw, high))
+    elif kind_of(i) == "f16" and "ftz" in i.parts:
+        x = flush_half(lw, x)
+    return lw.dst(i.args[0], change(x, elem(x), 0x80008000 if elem(x) == I32 else 0x8000))
+
+
 def float_abs(lw, i):
     if is_half(i):
-        masks = {"f16": (I16, 0x7FFF), "bf16": (I16, 0x7FFF), "f16x2": (I32, 0x7FFF7FFF), "bf16x2": (I32, 0x7FFF7FFF)}
-        t, m = masks[kind_of(i)]
-        return lw.dst(i.args[0], lw.bx.and_(lw.src(i.args[1], kind_of(i)), constant(t, m)))
+        return half_sign(lw, i, lambda x, t, signs: lw.bx.and_(x, constant(t, ~signs)))
     (x,) = operands(lw, i)
     return finish(lw, i, fabs(lw, x))
 
 
 def float_neg(lw, i):
     if is_half(i):
-        masks = {"f16": (I16, 0x8000), "bf16": (I16, 0x8000), "f16x2": (I32, 0x80008000), "bf16x2": (I32, 0x80008000)}
-        t, m = masks[kind_of(i)]
-        return lw.dst(i.args[0], lw.bx.xor(lw.src(i.args[1], kind_of(i)), constant(t, m)))
+        return half_sign(lw, i, lambda x, t, signs: lw.bx.xor(x, constant(t, signs)))
     (x,) = operands(lw, i)
     return finish(lw, i, lw.bx.fneg(x))
 
@@ -326,15 +352,20 @@ def pick(lw, x, y, smaller, nan):
 
 
 def float_minmax(lw, i):
-    if "xorsign" in i.parts:
-        raise PtxError(f"line {i.line}: {i.op} is not supported by the virtual GPU")
-    smaller, nan = i.parts[0] == "min", "NaN" in i.parts
+    bx, smaller, nan = lw.bx, i.parts[0] == "min", "NaN" in i.parts
+
+    def compute(x, y):
+        if "xorsign" not in i.parts:
+            return pick(lw, x, y, smaller, nan)
+        sign = bx.xor(as_int(lw, x), as_int(lw, y))
+        sign = bx.and_(sign, bx.const(sign, 1 << (elem(sign).width - 1)))
+        return as_float(lw, bx.or_(as_int(lw, pick(lw, fabs(lw, x), fabs(lw, y), smaller, nan)), sign))
+
     if is_half(i):
-        return half_op(lw, i, lambda x, y: pick(lw, x, y, smaller, nan))
-    values = operands(lw, i)
-    value = values[0]
-    for other in values[1:]:
-        value = pick(lw, value, other, smaller, nan)
+        return half_op(lw, i, compute)
+    value, *others = operands(lw, i)
+    for other in others:
+        value = compute(value, other)
     return finish(lw, i, value)
 
 
@@ -419,6 +450,7 @@ def sine(lw, x, quarter):
     high, low = math.pi / 2, 6.123233995736766e-17
     r = bx.call("llvm.fma", k, bx.const(x, -high), x)
     r = bx.call("llvm.fma", k, bx.const(x, -low), r)
+    r = bx.select(bx.fcmp("<", fabs(lw, r), bx.const(r, 1.0)), r, bx.const(r, 0.0))  # beyond 2**50 no reduction is left
     whole = bx.fcmp("<", fabs(lw, k), bx.const(k, 2.0**62))
     n = bx.cast("fptosi", bx.select(whole, k, bx.const(k, 0.0)), I64)
     n = bx.add(n, constant(I64, quarter))
@@ -429,13 +461,17 @@ def sine(lw, x, quarter):
     value = bx.select(odd, c, s)
     minus = bx.icmp("!=", bx.and_(n, constant(I64, 2)), constant(I64, 0))
     value = bx.select(minus, bx.fneg(value), value)
-    return bx.select(inf, bx.const(x, math.nan), value)
+    if quarter == 0:
+        value = bx.select(bx.fcmp("==", x, bx.const(x, 0.0)), x, value)  # keeps the sign of zero
+    return bx.select(bx.or_(inf, bx.fcmp("uno", x, x, ordered=False)), bx.const(x, math.nan), value)
 
 
 def tanh_double(lw, x):
     bx = lw.bx
     e = exp2_double(lw, bx.fmul(x, bx.const(x, 2.0 / math.log(2.0))))
-    return bx.fsub(bx.const(x, 1.0), bx.fdiv(bx.const(x, 2.0), bx.fadd(e, bx.const(x, 1.0))))
+    value = bx.fsub(bx.const(x, 1.0), bx.fdiv(bx.const(x, 2.0), bx.fadd(e, bx.const(x, 1.0))))
+    small = bx.fmul(x, polynomial(lw, bx.fmul(x, x), [2.0 / 15.0, -1.0 / 3.0, 1.0]))
+    return bx.select(bx.fcmp("<", fabs(lw, x), bx.const(x, 2.0**-6)), small, value)
 
 
 @op("ex2 lg2 sin cos tanh", "f32 f16 f16x2 bf16 bf16x2", "approx ftz")

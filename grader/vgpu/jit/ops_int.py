@@ -537,10 +537,12 @@ def compare(lw, x, y, cmp: str, kind: str, ftz=False):
     """An i1 of `x cmp y`; the unordered forms (equ, ltu, ...) are true when an operand is NaN."""
     bx = lw.bx
     if kind in ("f32", "f64", "f16", "bf16"):
-        from .ops_float import flush, widen
+        from .ops_float import flush, flush_half, widen
 
+        if ftz and kind == "f16":
+            x, y = flush_half(lw, x), flush_half(lw, y)
         x, y = (widen(lw, v, kind) for v in (x, y))
-        if ftz:
+        if ftz and kind == "f32":
             x, y = flush(lw, x), flush(lw, y)
         if cmp == "num":
             return bx.fcmp("ord", x, y)
@@ -558,37 +560,50 @@ COMPARES = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan and or
 COMPARE_TYPES = "b16 b32 b64 s16 u16 s32 u32 s64 u64 f32 f64 f16 bf16 f16x2 bf16x2 pred"
 
 
-def combined(lw, i, kind, first):
-    p = compare(lw, *(lw.src(a, kind) for a in i.args[1:3]), first, kind, "ftz" in i.parts)
+def with_third(lw, i, p):
+    """`p` combined with the third operand as .and, .or or .xor says."""
     for name, method in (("and", "and_"), ("or", "or_"), ("xor", "xor")):
-        if name in i.parts:
-            c = lw.src(i.args[3], "pred")
-            return lw.bx.bin(method, p, c), lw.bx.bin(method, lw.bx.not_(p), c)
-    return p, lw.bx.not_(p)
+        if name in i.parts[2:]:
+            return lw.bx.bin(method, p, lw.src(i.args[3], "pred"))
+    return p
+
+
+def compare_pair(lw, i):
+    """-> comparisons of the low and of the high halves of f16x2 or bf16x2 operands."""
+    halves = (lanes16(lw, lw.src(a, "b32")) for a in i.args[1:3])
+    return [compare(lw, x, y, i.parts[1], kind_of(i)[:-2], "ftz" in i.parts) for x, y in zip(*halves, strict=True)]
 
 
 @op("setp", COMPARE_TYPES, COMPARES)
 def setp(lw, i):
-    kind = kind_of(i)
-    if kind in ("f16x2", "bf16x2"):
-        raise PtxError(f"line {i.line}: {i.op} is not supported by the virtual GPU")
-    p, q = combined(lw, i, kind, i.parts[1])
-    dest = i.args[0]
-    if isinstance(dest, Vec):
-        lw.dst(dest.items[0], p)
-        lw.dst(dest.items[1], q)
+    kind, dest = kind_of(i), i.args[0]
+    if kind in ("f16x2", "bf16x2"):  # p and q are those of the two halves
+        p, q = compare_pair(lw, i)
     else:
-        lw.dst(dest, p)
+        p = compare(lw, *(lw.src(a, kind) for a in i.args[1:3]), i.parts[1], kind, "ftz" in i.parts)
+        q = lw.bx.not_(p)
+    dests = dest.items if isinstance(dest, Vec) else (dest,)
+    values = [with_third(lw, i, v) for v in (p, q)]
+    for d, v in zip(dests, values, strict=False):
+        lw.dst(d, v)
 
 
 @op("set", COMPARE_TYPES, COMPARES)
 def set_(lw, i):
-    dtype, kind = i.parts[-2], i.parts[-1]
-    p, _ = combined(lw, i, kind, i.parts[1])
+    """All ones, or 1.0 for a floating-point destination, where the comparison holds; else zero."""
+    bx, dtype, kind = lw.bx, i.parts[-2], i.parts[-1]
+    ones = {"f16": 0x3C00, "bf16": 0x3F80}.get(dtype.removesuffix("x2"), 0xFFFF)
+    if kind in ("f16x2", "bf16x2"):
+        low, high = (with_third(lw, i, p) for p in compare_pair(lw, i))
+        words = [bx.select(p, constant(I32, ones << at), constant(I32, 0)) for p, at in ((low, 0), (high, 16))]
+        return lw.dst(i.args[0], bx.or_(*words))
+    p = compare(lw, *(lw.src(a, kind) for a in i.args[1:3]), i.parts[1], kind, "ftz" in i.parts)
+    p = with_third(lw, i, p)
     if dtype == "f32":
-        lw.dst(i.args[0], lw.bx.select(p, constant(F32, 1.0), constant(F32, 0.0)))
-    else:
-        lw.dst(i.args[0], lw.bx.cast("sext", p, I32))
+        return lw.dst(i.args[0], bx.select(p, constant(F32, 1.0), constant(F32, 0.0)))
+    if width(kind_type(dtype)) == 16:
+        return lw.dst(i.args[0], bx.select(p, constant(I16, ones), constant(I16, 0)))
+    return lw.dst(i.args[0], bx.cast("sext", p, I32))
 
 
 @op("selp", "b16 b32 b64 s16 u16 s32 u32 s64 u64 f32 f64 pred")
@@ -603,6 +618,10 @@ def slct(lw, i):
     kind, ckind = i.parts[-2], i.parts[-1]
     x, y = (lw.src(a, kind) for a in i.args[1:3])
     c = lw.src(i.args[3], ckind)
+    if "ftz" in i.parts:
+        from .ops_float import flush
+
+        c = flush(lw, c)
     zero = lw.bx.const(c, 0)
     p = lw.bx.fcmp(">=", c, zero) if ckind == "f32" else lw.bx.icmp(">=", c, zero, True)
     lw.dst(i.args[0], lw.bx.select(p, x, y))

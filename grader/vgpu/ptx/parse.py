@@ -137,7 +137,7 @@ _LOC = re.compile(r"^[ \t]*\.loc[ \t]+(\d+)[ \t]+(\d+)[ \t]+(\d+)[^\n]*$", re.M)
 _FILE = re.compile(r'^[ \t]*\.file[ \t]+(\d+)[ \t]+"([^"]*)"[^\n]*$', re.M)
 _HEADER = re.compile(r"^[ \t]*\.(version|target|address_size)[ \t]+([^\n]*)$", re.M)
 _SECTION = re.compile(r"^[ \t]*\.section\b[^{]*\{[^}]*\}", re.M)
-_INT = re.compile(r"^-?(?:0[xX][0-9a-fA-F]+|\d+)U?$")
+_INT = re.compile(r"^-?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?$")
 _SPECIAL = re.compile(
     r"^%(tid|ntid|ctaid|nctaid|laneid|warpid|nwarpid|lanemask_\w+|clock|clock_hi|clock64|globaltimer\w*|smid|nsmid|gridid"
     r"|cluster_\w+|clusterid|nclusterid|is_explicit_cluster|dynamic_smem_size|total_smem_size|envreg\d+|pm\d+)(\.[xyzw])?$"
@@ -151,10 +151,11 @@ _OPCODE = re.compile(r"^(?:@(!?)(%?[\w$]+)\s+)?([a-z][\w]*(?:(?:\.|::)\w+)*)\s*(
 
 
 def parse_int(text: str) -> int:
-    """A PTX integer literal: decimal, hexadecimal or octal, with an optional U."""
+    """A PTX integer literal: decimal, hexadecimal, octal or binary, with an optional U."""
     text = text.rstrip("U")
     neg, digits = text.startswith("-"), text.lstrip("-")
-    base = 16 if digits[:2].lower() == "0x" else 8 if len(digits) > 1 and digits[0] == "0" else 10
+    octal = len(digits) > 1 and digits[0] == "0"
+    base = {"0x": 16, "0b": 2}.get(digits[:2].lower(), 8 if octal else 10)
     value = int(digits, base)
     return -value if neg else value
 
