@@ -1,17 +1,18 @@
 """python -m tests.conformance [FILE...] [--simulator] [--device NAME] [--test TEST] [--out FOLDER]
 
-Runs numba-cuda's own tests on the virtual GPU and writes a table of what passed. A FILE is a module ("cudapy/test_sync")
-or a folder ("doc_examples"); without one, all of them.
+Runs numba-cuda's own tests on the virtual GPU and writes a table of what passed. A FILE is a module
+("cudapy/test_sync") or a folder ("doc_examples"); without one, all of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
-from .expected import compare, load
-from .runner import FOLDERS, all_files, run_module
+from .expected import compare, last_line, load
+from .runner import FOLDERS, ModuleResult, all_files, run_module
 from .table import line, write
 
 
@@ -30,35 +31,48 @@ def chosen(names: list[str]) -> list[str]:
     return found
 
 
+def show(result: ModuleResult, details: bool) -> None:
+    """A line for the module, and one for each test that did not pass."""
+    print(line(result), flush=True)
+    for outcome in result.outcomes:
+        if outcome.outcome in ("failed", "errors"):
+            print(f"    {outcome.outcome}: {outcome.test}: {last_line(outcome.detail)}", flush=True)
+            if details:
+                print(outcome.detail)
+        for finding in outcome.findings if details else ():
+            print(f"    {outcome.test} finds {finding}")
+
+
 def main() -> int:
     """Exit status 0 when nothing failed that is not listed and nothing listed passed."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__.split("\n\n")[1])
     parser.add_argument("files", nargs="*", metavar="FILE")
     parser.add_argument("--simulator", action="store_true", help="run on numba's simulator instead")
     parser.add_argument("--device", default="a100", help="the virtual GPU (default: a100)")
-    parser.add_argument("--test", action="append", default=[], help="only this test of FILE, e.g. cudapy.test_sync.TestCudaSync.test_syncthreads")
+    parser.add_argument(
+        "--test",
+        action="append",
+        default=[],
+        help="only this test of FILE, e.g. cudapy.test_sync.TestCudaSync.test_syncthreads",
+    )
     parser.add_argument("--limit", type=float, default=150.0, help="seconds a test may take (default: 150)")
-    parser.add_argument("--out", type=Path, default=None, help="a folder for the table (Markdown and JSON) and the tests' output")
-    parser.add_argument("--sanitizers", action="store_true", help="with racecheck and initcheck (with --details, prints what they find)")
+    parser.add_argument(
+        "--out", type=Path, default=None, help="a folder for the table (Markdown and JSON) and the tests' output"
+    )
+    parser.add_argument(
+        "--sanitizers", action="store_true", help="with racecheck and initcheck (with --details, prints what they find)"
+    )
     parser.add_argument("--details", action="store_true", help="print the traceback of what fails")
     options = parser.parse_args()
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
     results = []
     for file in chosen(options.files):
-        log = open(options.out / f"{file.replace('/', '.')}.log", "w") if options.out else None
         device = None if options.simulator else options.device
-        result = run_module(file, device, tuple(options.test), options.limit, log, options.sanitizers)
+        with open(options.out / f"{file.replace('/', '.')}.log" if options.out else os.devnull, "w") as log:
+            result = run_module(file, device, tuple(options.test), options.limit, log, options.sanitizers)
         results.append(result)
-        print(line(result), flush=True)
-        for outcome in result.outcomes:
-            if outcome.outcome in ("failed", "errors"):
-                last = outcome.detail.strip().splitlines()[-1:] or [""]
-                print(f"    {outcome.outcome}: {outcome.test}: {last[0][:200]}", flush=True)
-                if options.details:
-                    print(outcome.detail)
-            for finding in outcome.findings if options.details else ():
-                print(f"    {outcome.test} finds {finding}")
+        show(result, options.details)
         if options.out:
             write(options.out, results, "simulator" if options.simulator else options.device)
     if options.simulator:

@@ -2,8 +2,8 @@
 
     python child.py FILE MODULE RESULTS [TEST...]
 
-With TESTs, only those. Nothing of the tests is changed. What is added is what their authors' own set-up has and the wheel
-has not: that a module is imported by its name below `numba.cuda`, and one fixture.
+With TESTs, only those. Nothing of the tests is changed. What is added is what their authors' own set-up has and the
+wheel has not: that a module is imported by its name below `numba.cuda`, and one fixture.
 """
 
 from __future__ import annotations
@@ -105,7 +105,17 @@ def main(path: str, module: str, results: str, *chosen: str) -> None:
     with open(results, "a") as out:
         plugin = Plugin(module, out, set(chosen))
         pytest.Config.module_name = module
-        options = [path, "-c", os.devnull, "--rootdir", os.path.dirname(path), "-p", "no:cacheprovider", "-p", "no:xdist"]
+        options = [
+            path,
+            "-c",
+            os.devnull,
+            "--rootdir",
+            os.path.dirname(path),
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:xdist",
+        ]
         pytest.main([*options, "-q", "--tb=native", "--capture=sys"], plugins=[plugin])
         plugin.write(end=True)
         # Exit handlers of clients may wait for what a test has left behind: the results are written.

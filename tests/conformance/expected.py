@@ -28,7 +28,7 @@ def compare(outcomes, listed: dict[str, str], whole: bool = True) -> list[str]:
     for outcome in outcomes:
         bad = outcome.outcome in ("failed", "errors")
         if bad and outcome.test not in listed:
-            problems.append(f"{outcome.test} does not pass, and is not listed: {_last(outcome.detail)}")
+            problems.append(f"{outcome.test} does not pass, and is not listed: {last_line(outcome.detail)}")
         elif not bad and outcome.test in listed:
             problems.append(f"{outcome.test} is listed in {FILE.name} and {outcome.outcome}: take it off the list")
     if whole:
@@ -39,6 +39,7 @@ def compare(outcomes, listed: dict[str, str], whole: bool = True) -> list[str]:
     return problems
 
 
-def _last(detail: str) -> str:
+def last_line(detail: str) -> str:
+    """The last line of a traceback."""
     lines = [text for text in detail.strip().splitlines() if text.strip()]
     return lines[-1].strip()[:300] if lines else "no detail"

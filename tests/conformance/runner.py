@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PACKAGE = "numba.cuda.tests"
-# The rest of numba-cuda's tests: `nocuda` runs where there is no GPU, `core` has no use of one, `cudasim` is the simulator's.
+# `nocuda` and `core` have no use of a GPU. Left out are `cudasim`, the simulator's tests, and `benchmarks`.
 FOLDERS = ("doc_examples", "cudapy", "cudadrv", "nrt", "nocuda", "core")
 TEST_SECONDS = 150.0
 OUTCOMES = ("passed", "failed", "errors", "skipped")
@@ -70,9 +71,9 @@ def run_module(
 ) -> ModuleResult:
     """Run the tests of `file` ("cudapy/test_sync"), or those named.
 
-    device: a virtual GPU; None for numba's simulator. limit: seconds a test may take. A test that ends the process, or does
-    not end, counts as an error, and the others are run in a new process. log: a file that gets all that is printed.
-    sanitizers: with racecheck and initcheck.
+    device: a virtual GPU; None for numba's simulator. limit: seconds a test may take. A test that ends the process, or
+    does not end, counts as an error, and the others are run in a new process. log: a file that gets all that is
+    printed. sanitizers: with racecheck and initcheck.
     """
     env = environment(device, sanitizers)
     module = f"{PACKAGE}.{file.replace('/', '.')}"
@@ -150,14 +151,16 @@ def _run_child(module, tests, env, limit, folder: Path, log) -> tuple[list[dict]
     lines = [json.loads(line) for line in results.read_text().splitlines() if line.endswith("}")]
     if not why and not any("end" in line for line in lines):
         code = child.returncode
-        why = f"the process ended by {signal.Signals(-code).name}" if code < 0 else f"the process ended with status {code}"
+        why = (
+            f"the process ended by {signal.Signals(-code).name}"
+            if code < 0
+            else f"the process ended with status {code}"
+        )
     return lines, why
 
 
 def _end(child: subprocess.Popen) -> None:
     """End it and what it has started."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     child.wait()

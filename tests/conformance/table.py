@@ -18,7 +18,12 @@ def line(result: ModuleResult) -> str:
 
 def markdown(results: list[ModuleResult], device: str) -> str:
     """The table."""
-    rows = [f"numba-cuda's own tests on {device}.", "", "| file | passed | failed | errors | skipped | s |", "|---|---|---|---|---|---|"]
+    rows = [
+        f"numba-cuda's own tests on {device}.",
+        "",
+        "| file | passed | failed | errors | skipped | s |",
+        "|---|---|---|---|---|---|",
+    ]
     for result in results:
         counts = " | ".join(str(result.count(outcome)) for outcome in OUTCOMES)
         rows.append(f"| {result.file} | {counts} | {result.seconds:.0f} |")

@@ -1,5 +1,5 @@
-"""On a machine with a GPU every process finds its driver; here a process finds it by this file, which the runner puts on
-the path of the tests and, through the environment, of the processes that they start."""
+"""On a machine with a GPU every process finds its driver; here a process finds it by this file, which the runner puts
+on the path of the tests and, through the environment, of the processes that they start."""
 
 import os
 
