@@ -48,12 +48,12 @@ def assemble(ptx: bytes, arch: str) -> dict[str, Facts]:
     return _report(_assemble(ptx, arch)[1])
 
 
-@lru_cache(maxsize=32)
 def cubin(ptx: bytes, arch: str) -> bytes:
     """The machine code that ptxas makes of the PTX. Raises as `assemble` does."""
     return _assemble(ptx, arch)[0]
 
 
+@lru_cache(maxsize=32)
 def _assemble(ptx: bytes, arch: str) -> tuple[bytes, str]:
     """Machine code and log."""
     try:
@@ -61,6 +61,7 @@ def _assemble(ptx: bytes, arch: str) -> tuple[bytes, str]:
         from cuda.bindings import nvjitlink
     except ImportError as error:
         raise NoAssembler(str(error)) from error
+    ptx = re.sub(rb"^(\s*\.version\s+)([12]\.\d|3\.0)", rb"\g<1>3.1", ptx, count=1, flags=re.MULTILINE)  # -c needs 3.1
     options = [f"-arch={arch}", "-verbose", "-Xptxas=-v"]
     if ptx in MAX_REGISTERS:
         options.append(f"-maxrregcount={MAX_REGISTERS[ptx]}")
@@ -94,9 +95,11 @@ def _log(size, read, handle: int) -> str:
 def _report(log: str) -> dict[str, Facts]:
     """Read `ptxas -v`'s lines: one about each entry function, then its stack and spills, then what it uses."""
     facts: dict[str, Facts] = {}
-    name, stack = None, (0, 0, 0)
+    name, stack, variables = None, (0, 0, 0), 0
     for line in log.splitlines():
-        if found := re.search(r"Compiling entry function '([^']+)'", line):
+        if found := re.search(r"\d+ bytes gmem, (\d+) bytes cmem\[3\]", line):
+            variables = int(found[1])  # __constant__ variables of the module
+        elif found := re.search(r"Compiling entry function '([^']+)'", line):
             name, stack = found[1], (0, 0, 0)
         elif found := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line):
             stack = tuple(int(number) for number in found.groups())
@@ -105,7 +108,7 @@ def _report(log: str) -> dict[str, Facts]:
             smem = re.search(r"(\d+) bytes smem", rest)
             barriers = re.search(r"used (\d+) barriers", rest)
             # Bank 0 is the launch parameters.
-            constant = sum(int(n) for n, bank in re.findall(r"(\d+) bytes cmem\[(\d+)\]", rest) if bank != "0")
+            constant = variables + sum(int(n) for n, bank in re.findall(r"(\d+) bytes cmem\[(\d+)\]", rest) if bank != "0")
             facts[name] = Facts(
                 int(found[1]), *stack, int(smem[1]) if smem else 0, constant, int(barriers[1]) if barriers else 0
             )

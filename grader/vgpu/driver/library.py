@@ -31,7 +31,7 @@ class Library(Object):
         arch = facts.target(text)
         if arch is None:
             raise CudaError(errors.INVALID_PTX, "the PTX has no .target line")
-        _check_target(arch, context)
+        arch = _target_here(arch, context)
         try:
             self.facts = facts.assemble(ptx, arch)
         except facts.Refused as refused:
@@ -134,6 +134,13 @@ class Kernel(Object):
         except ModuleError as error:
             raise CudaError(errors.INVALID_PTX, f"the virtual GPU cannot run this kernel: {error}") from None
 
+    @functools.cached_property
+    def mix(self) -> dict[int, int]:
+        """Instructions of its machine code by pipe (grader.vgpu.model.costs), for the clock."""
+        from grader.vgpu.model.sass import mix
+
+        return mix(facts.cubin(self.library.ptx, self.library.arch), self.name)
+
     @property
     def max_dynamic(self) -> int:
         """Bytes of dynamic shared memory that a launch may ask for."""
@@ -210,8 +217,11 @@ class Kernel(Object):
             )
 
 
-def _check_target(arch: str, context: Context) -> None:
-    """PTX runs on its own architecture and newer ones; with the suffix "a" on that one alone, "f" on its family."""
+def _target_here(arch: str, context: Context) -> str:
+    """The architecture that PTX for `arch` is assembled for on this device. Raises CudaError NO_BINARY_FOR_GPU.
+
+    PTX runs on its own architecture and newer ones; with the suffix "a" on that one alone, with "f" on its family.
+    """
     major, minor = context.device.card.cc
     number = int(re.sub(r"\D", "", arch))
     here = 10 * major + minor
@@ -219,6 +229,7 @@ def _check_target(arch: str, context: Context) -> None:
         raise CudaError(
             errors.NO_BINARY_FOR_GPU, f"the code is for {arch}, and {context.device.card.name} is of cc {major}.{minor}"
         )
+    return arch if arch[-1] in "af" else f"sm_{here}"
 
 
 def _image(address: int) -> bytes:

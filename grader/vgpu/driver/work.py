@@ -135,11 +135,10 @@ class Set(Work):
 
         nbytes = self.element * self.count
         require(self.dst, self.pitch * (self.rows - 1) + nbytes, op.stream.context)
-        pattern = np.array([self.value], np.uint64).view(np.uint8)[: self.element]
-        row = np.tile(pattern, self.count).tobytes()
-        for k in range(self.rows):
-            ctypes.memmove(self.dst + k * self.pitch, row, nbytes)
-            written(self.dst + k * self.pitch, nbytes)
+        kind = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32}[self.element]
+        for address in range(self.dst, self.dst + max(self.pitch, 1) * self.rows, max(self.pitch, 1)):
+            np.frombuffer((kind * self.count).from_address(address), kind)[:] = kind(self.value).value
+            written(address, nbytes)
         total = nbytes * self.rows
         self._occupy(op, "compute", clock.set_us(op.stream.context.device.card, total), "memset", total)
 
@@ -199,7 +198,9 @@ class Launch(Work):
         if context.sms != card.sms:  # a part of the device
             card = replace(card, sms=context.sms)
         shared = kernel.static_shared + self.shared
-        time = kernel_time(card, code, self.grid, self.block, shared, kernel.facts.registers, result)
+        time = kernel_time(
+            card, code, self.grid, self.block, shared, kernel.facts.registers, result, kernel.mix
+        )
         span = self._occupy(op, "compute", time.us, kernel.name, share=kernel.share(self, context))
         for observer in driver.observers:
             observer(code, self, result, span)

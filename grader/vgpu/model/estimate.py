@@ -48,11 +48,11 @@ def _program(kernel):
     return kept[1]
 
 
-def kernel_time(card, kernel, grid, block, shared: int, registers: int, result) -> Estimate:
+def kernel_time(card, kernel, grid, block, shared: int, registers: int, result, mix=None) -> Estimate:
     """How long a launch takes on `card` (grader.vgpu.devices.Card).
 
     kernel: machine.Kernel; grid, block: (x, y, z); shared: a block's bytes, static and dynamic; registers: a thread's, 0 if
-    unknown; result: LaunchResult. The same launch gives the same figures on every machine.
+    unknown; result: LaunchResult; mix: pipe -> instructions of its machine code, where known. The same launch gives the same figures on every machine.
     """
     counters = result.counters
     threads = block[0] * block[1] * block[2]
@@ -71,23 +71,24 @@ def kernel_time(card, kernel, grid, block, shared: int, registers: int, result) 
     digest = hashlib.blake2b(traffic.words.tobytes(), digest_size=16)
     digest.update(traffic.miss.tobytes())
     digest.update(counters.runs.tobytes())
-    key = (id(kernel), card, tuple(grid), tuple(block), shared, registers, digest.digest(), counters.counted_blocks)
+    key = (id(kernel), card, tuple(grid), tuple(block), shared, registers, digest.digest(), counters.counted_blocks, bool(mix))
     if key not in _known:
         if len(_known) > 512:
             _known.clear()
-        _known[key] = _estimate(card, times, kernel, counters, traffic, blocks, nwarps, resident, fits, shared)
+        _known[key] = _estimate(card, times, kernel, counters, traffic, blocks, nwarps, resident, fits, shared, mix)
     return _known[key]
 
 
 _known: dict[tuple, Estimate] = {}
 
 
-def _estimate(card, times: Timing, kernel, counters, traffic, blocks, nwarps, resident, fits, shared) -> Estimate:
+def _estimate(card, times: Timing, kernel, counters, traffic, blocks, nwarps, resident, fits, shared, mix) -> Estimate:
     code = _program(kernel)
     trace = counters.trace
     ntraces = len(trace.blocks)
     per_sm = -(-blocks // card.sms)
-    lengths = np.diff(code.first)
+    issued = np.concatenate([[0], np.cumsum(code.kind != program.ALIAS)])
+    lengths = issued[code.first[1:]] - issued[code.first[:-1]]
     instructions = float((counters.runs[:, 0] * lengths).sum()) / counters.counted_blocks  # of a block
     traced = float((traffic.entries * lengths).sum()) / ntraces
     wanted = min(per_sm, 2 * resident)
@@ -96,20 +97,25 @@ def _estimate(card, times: Timing, kernel, counters, traffic, blocks, nwarps, re
     out, stalls = np.zeros(simulate.O_WORDS), np.zeros(len(simulate.STALLS))
     by_line = np.zeros((max(1, len(code.kind)), len(simulate.STALLS)))
     simulate.simulate(
-        code.first, code.kind, code.pipe, code.slots, code.latency, code.site, code.arg, code.regs_first, code.dests_first,
+        code.first, code.kind, code.pipe, _slots(code, mix), code.latency, code.site, code.arg, code.regs_first, code.dests_first,
         code.regs, code.nregs, traffic.words, trace.starts, nwarps, ntraces, resident, wanted, m, traffic.miss, out, stalls,
         by_line, np.zeros((0, 6)),
     )  # fmt: skip
     done = out[simulate.O_INSTRUCTIONS] / max(traced * wanted, 1.0)  # part of the simulated blocks' work
-    scale = per_sm * max(1.0, instructions / max(traced, 1.0)) / (wanted * max(done, 1e-9))
     busy = max(out[simulate.O_CYCLES], out[simulate.O_L2_FREE], out[simulate.O_DRAM_FREE])
+    longer = max(1.0, instructions / max(traced, 1.0))  # what the traces leave out
+    scale = per_sm * longer / (wanted * max(done, 1e-9))
+    time = busy * scale
+    if wanted > resident and done > 0.999:
+        rate = (busy - out[simulate.O_FIRST_WAVE]) / (wanted - resident)
+        time = (busy + rate * (per_sm - wanted)) * longer
     use = _use(code, by_line, out, m, busy)
     highest = max(use, key=use.get)
     sm_blocks = blocks / per_sm  # SMs' worth of what the busiest one does
     grid_scale = 32 * scale * sm_blocks
     l1, l2 = out[simulate.O_L1_SECTORS], out[simulate.O_L2_SECTORS]
     return Estimate(
-        us=RAMP_US + busy * scale / card.clock_mhz,
+        us=RAMP_US + time / card.clock_mhz,
         bound_by=highest if use[highest] >= BUSY else "latency",
         use=use,
         stalls=_parts(stalls, stalls.sum()),
@@ -122,8 +128,18 @@ def _estimate(card, times: Timing, kernel, counters, traffic, blocks, nwarps, re
         l2_bytes=float(l2 * grid_scale),
         dram_read=float(out[simulate.O_DRAM_READ] * grid_scale),
         dram_write=float(out[simulate.O_DRAM_WRITE] * grid_scale),
-        cycles=float(busy * scale),
+        cycles=float(time),
     )
+
+
+def _slots(code, mix):
+    """Issue slots of the PTX's instructions, made to add up to those of the machine code, pipe by pipe."""
+    slots = code.slots.copy()
+    for pipe in (costs.FMA, costs.ALU, costs.FP64, costs.XU):
+        own = code.pipe == pipe
+        if mix and slots[own].sum():
+            slots[own] *= min(2.0, max(0.25, mix.get(pipe, 0) / slots[own].sum()))
+    return slots
 
 
 def _use(code, by_line, out, m, busy) -> dict[str, float]:
@@ -134,7 +150,7 @@ def _use(code, by_line, out, m, busy) -> dict[str, float]:
         if pipe not in (costs.LSU, costs.CBU):
             use[name] = float(slots[code.pipe == pipe].sum() * m[simulate.M_PIPE + pipe] / 4 / busy)
     use["L1/shared"] = float(out[simulate.O_L1_BUSY] / busy)
-    use["L2"] = float(out[simulate.O_L2_SECTORS] * 32 / m[simulate.M_L2_RATE] / busy)
+    use["L2"] = float(out[simulate.O_L2_BUSY] / busy)
     dram = out[simulate.O_DRAM_READ] + out[simulate.O_DRAM_WRITE]
     use["DRAM"] = float(dram * 32 / m[simulate.M_DRAM_RATE] / busy)
     return use

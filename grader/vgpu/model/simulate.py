@@ -25,14 +25,15 @@ M_WORDS = 32
 WAYS = 8
 QUEUE = 16.0  # cycles of work that may wait before the L1's data stage
 L2_QUEUE = 200.0  # cycles of requests that may wait on their way to L2
+L2_REQUEST = 64.0  # bytes: a slice of L2 takes a request of up to two sectors each clock (A100 white paper: 64 bytes)
 BARRIER_CYCLES = 12.0
 BLOCK_CYCLES = 100.0  # from a block's end to the first instruction of the next in its place
 
 # Results, by place in the array `out`
 (
     O_CYCLES, O_INSTRUCTIONS, O_L1_HITS, O_L1_SECTORS, O_L2_SECTORS, O_DRAM_READ, O_DRAM_WRITE, O_SHARED, O_L1_BUSY, O_DONE,
-    O_SLOTS, O_L2_FREE, O_DRAM_FREE,
-) = range(13)  # fmt: skip
+    O_SLOTS, O_L2_FREE, O_DRAM_FREE, O_FIRST_WAVE, O_L2_BUSY,
+) = range(15)  # fmt: skip
 O_WORDS = 24
 
 NEVER = 1e30
@@ -115,6 +116,7 @@ def simulate(
     order = np.zeros(W)  # when its block started, for oldest first
     sched_free = np.zeros(4)
     pipe_free = np.zeros((4, 8))
+    pipe_busy, sched_busy = np.zeros((4, 8)), np.zeros(4)
     lsu_free, l2_free, dram_free = 0.0, 0.0, 0.0
     acc_miss = np.zeros(len(miss) + 1)
     acc_retouch = acc_write = 0.0
@@ -227,6 +229,8 @@ def simulate(
                             last = max(last, since[w])
                             if left[r] == 0:
                                 finished += 1
+                                if finished == resident:
+                                    out[O_FIRST_WAVE] = max(since[w], now)
                                 fresh[r] = 1
                                 fresh_time[r] = max(since[w], now) + BLOCK_CYCLES
                                 nfresh += 1
@@ -281,7 +285,11 @@ def simulate(
             line_stalls[i, reason[w]] += gap
         blocked = t - max(ready[w], since[w])
         if blocked > 0:
-            by_pipe = min(blocked, t - c_free) if t > c_free else 0.0
+            by_pipe = t - c_free
+            if q < 6 and now > 0:
+                taken = out[O_L1_BUSY] if q == 4 else pipe_busy[pick, q]
+                share = taken / (taken + 1.0 + (0.25 if q == 4 else 1.0) * sched_busy[pick])
+                by_pipe = max(by_pipe, (blocked - by_pipe) * share)
             if by_pipe > 0:
                 why = MATH
                 if q == 4:
@@ -296,6 +304,7 @@ def simulate(
         issued += 1
         slots_used += n
         sched_free[pick] = t + n
+        sched_busy[pick] += n
         since[w] = t + n
         done = t + n - 1 + latency[i]
         why = WAIT
@@ -366,7 +375,9 @@ def simulate(
                             old = seen_before(touched, touched_masks, line + 1, missing)
                             if old == 0:
                                 ntouched += 1
-                        l2_free = max(l2_free, begin) + count * 32.0 / m[M_L2_RATE]
+                        took = max(count * 32.0, L2_REQUEST) / m[M_L2_RATE]
+                        l2_free = max(l2_free, begin) + took
+                        out[O_L2_BUSY] += took
                         if store:
                             acc_write += (count - bits(old)) * m[M_WRITE_DRAM]
                             if acc_write >= 1:
@@ -399,6 +410,7 @@ def simulate(
                     pending[w] = max(pending[w], done)
         elif q < 6:
             pipe_free[pick, q] = t + n * m[M_PIPE + q]
+            pipe_busy[pick, q] += n * m[M_PIPE + q]
             done = t + n * m[M_PIPE + q] - m[M_PIPE + q] + latency[i]
             if q == 3:
                 why = SHORT
