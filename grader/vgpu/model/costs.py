@@ -11,8 +11,38 @@ PIPES = ("FMA", "ALU", "FP64", "XU", "LSU", "CBU")
 
 FIXED_LATENCY = 4  # cycles from an FMA or ALU instruction to the next that needs its result
 
-_FREE = {"mov", "cvta", "pragma", "loc", "isspacep", "mapa", "createpolicy", "prefetch", "prefetchu", "applypriority", "discard"}
-_LOGIC = {"and", "or", "xor", "not", "lop3", "shl", "shr", "shf", "selp", "setp", "set", "min", "max", "abs", "neg", "prmt", "slct"}
+_FREE = {
+    "mov",
+    "cvta",
+    "pragma",
+    "loc",
+    "isspacep",
+    "mapa",
+    "createpolicy",
+    "prefetch",
+    "prefetchu",
+    "applypriority",
+    "discard",
+}
+_LOGIC = {
+    "and",
+    "or",
+    "xor",
+    "not",
+    "lop3",
+    "shl",
+    "shr",
+    "shf",
+    "selp",
+    "setp",
+    "set",
+    "min",
+    "max",
+    "abs",
+    "neg",
+    "prmt",
+    "slct",
+}
 _SPECIAL = {"sin", "cos", "lg2", "ex2", "rcp", "rsqrt", "sqrt", "tanh"}
 _WIDE = {"u64", "s64", "b64"}
 
@@ -23,7 +53,7 @@ def cost(parts: tuple[str, ...]) -> tuple[int, int, int]:
     if base in _FREE or (base in ("ld", "st") and any(p.startswith("param") for p in parts)):
         return NONE, 0, 0
     if base in ("ld", "ldu", "st", "atom", "red", "ldmatrix", "stmatrix", "shfl", "cp", "mbarrier"):
-        if base == "cp" and parts[-1].endswith("_group") or "wait_group" in parts or "wait_all" in parts:
+        if (base == "cp" and parts[-1].endswith("_group")) or "wait_group" in parts or "wait_all" in parts:
             return LSU, 1, 2
         return LSU, 1, 24 if base == "shfl" else 0
     if base in ("bra", "ret", "exit", "call", "bar", "barrier", "membar", "fence", "trap", "nanosleep", "brkpt"):
@@ -60,7 +90,7 @@ def _convert(parts):
     to, source = parts[-2], parts[-1]
     whole = {"u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64", "b8", "b16", "b32", "b64"}
     if to in whole and source in whole:
-        narrow = to in _WIDE and source in _WIDE or (to[0] != "s" and source in _WIDE)
+        narrow = (to in _WIDE and source in _WIDE) or (to[0] != "s" and source in _WIDE)
         return (NONE, 0, 0) if narrow else (ALU, 1, FIXED_LATENCY)
     return XU, 1, 14
 

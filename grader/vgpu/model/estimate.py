@@ -66,12 +66,28 @@ def kernel_time(card, kernel, grid, block, shared: int, registers: int, result, 
     times = timing(card.key)
     l2 = card.l2_bytes * L2_SHARE
     traffic = traces.analyse(
-        trace, counters.code.sites, nwarps, len(counters.code.blocks), grid, min(blocks, max(1, fits.blocks) * card.sms), l2
+        trace,
+        counters.code.sites,
+        nwarps,
+        len(counters.code.blocks),
+        grid,
+        min(blocks, max(1, fits.blocks) * card.sms),
+        l2,
     )
     digest = hashlib.blake2b(traffic.words.tobytes(), digest_size=16)
     digest.update(traffic.miss.tobytes())
     digest.update(counters.runs.tobytes())
-    key = (id(kernel), card, tuple(grid), tuple(block), shared, registers, digest.digest(), counters.counted_blocks, bool(mix))
+    key = (
+        id(kernel),
+        card,
+        tuple(grid),
+        tuple(block),
+        shared,
+        registers,
+        digest.digest(),
+        counters.counted_blocks,
+        bool(mix),
+    )
     if key not in _known:
         if len(_known) > 512:
             _known.clear()
@@ -180,4 +196,3 @@ def _parameters(card, times, traffic, blocks, per_sm, shared_bytes):
     for pipe in range(len(costs.PIPES)):
         m[simulate.M_PIPE + pipe] = 32 / (costs.unit_lanes(pipe, card, times) / 4)
     return m
-

@@ -14,7 +14,23 @@ from ..ptx.cfg import build_body, dest_and_sources, registers
 from ..ptx.parse import Imm
 from . import costs
 
-PLAIN, LOAD, STORE, SHARED_LOAD, SHARED_STORE, ATOMIC, SHARED_ATOMIC, COPY, COMMIT, WAIT_GROUP, BARRIER, EXIT, SHUFFLE, FENCE, ALIAS = range(15)
+(
+    PLAIN,
+    LOAD,
+    STORE,
+    SHARED_LOAD,
+    SHARED_STORE,
+    ATOMIC,
+    SHARED_ATOMIC,
+    COPY,
+    COMMIT,
+    WAIT_GROUP,
+    BARRIER,
+    EXIT,
+    SHUFFLE,
+    FENCE,
+    ALIAS,
+) = range(15)
 BYPASS = 1  # flag of a load that does not use the L1
 
 _LOAD_WEIGHT, _SHARED_WEIGHT = 200, 30
@@ -86,7 +102,9 @@ def _item(instr, pending, numbers):
     if slots == 0 and (not source_ids or not dest_ids):
         return None
     kind, arg, memory = PLAIN, 0, ""
-    space = next((p for p in parts if p.split("::")[0] in ("global", "shared", "local", "const", "param")), "generic").split("::")[0]
+    space = next(
+        (p for p in parts if p.split("::")[0] in ("global", "shared", "local", "const", "param")), "generic"
+    ).split("::")[0]
     if slots == 0:
         kind = ALIAS
     elif base in ("ld", "ldu", "ldmatrix"):
@@ -116,7 +134,9 @@ def _item(instr, pending, numbers):
             kind = BARRIER
             numbers_given = [a.value for a in instr.args if isinstance(a, Imm)]
             if len(numbers_given) == len(instr.args) and "red" not in parts:
-                arg = (numbers_given[0] if numbers_given else 0) << 16 | (numbers_given[1] if len(numbers_given) > 1 else 0)
+                arg = (numbers_given[0] if numbers_given else 0) << 16 | (
+                    numbers_given[1] if len(numbers_given) > 1 else 0
+                )
         memory = "wgeneric"
     elif base in ("ret", "exit", "trap"):
         kind = EXIT
@@ -199,7 +219,9 @@ def _schedule(items):
     weight = [0.0] * n
     for i in range(n - 1, -1, -1):
         item = items[i]
-        own = {LOAD: _LOAD_WEIGHT, ATOMIC: _LOAD_WEIGHT, SHARED_LOAD: _SHARED_WEIGHT}.get(item.kind, max(item.latency, item.slots))
+        own = {LOAD: _LOAD_WEIGHT, ATOMIC: _LOAD_WEIGHT, SHARED_LOAD: _SHARED_WEIGHT}.get(
+            item.kind, max(item.latency, item.slots)
+        )
         weight[i] = own + max((weight[k] for k in after[i]), default=0.0)
     heap = [(-weight[i], i) for i in range(n) if before[i] == 0]
     heapq.heapify(heap)

@@ -235,7 +235,9 @@ def simulate(
                                 fresh_time[r] = max(since[w], now) + BLOCK_CYCLES
                                 nfresh += 1
                             # those that wait for it at a barrier
-                            release_all(w // nwarps, nwarps, state, bar_number, bar_since, since, ready, reason, dirty, now)
+                            release_all(
+                                w // nwarps, nwarps, state, bar_number, bar_since, since, ready, reason, dirty, now
+                            )
                             continue
                     i = ip[w]
                     c = max(ready[w], sched_free[s])
@@ -438,7 +440,22 @@ def simulate(
                 if state[v] == 1 and bar_number[v] == bar_number[w]:
                     arrived += 1
             if arrived == alive or (wanted and arrived * 32 >= wanted):
-                release(r, nwarps, bar_number[w], state, bar_number, bar_since, since, ready, reason, dirty, t + n, stalls, line_stalls, ip)
+                release(
+                    r,
+                    nwarps,
+                    bar_number[w],
+                    state,
+                    bar_number,
+                    bar_since,
+                    since,
+                    ready,
+                    reason,
+                    dirty,
+                    t + n,
+                    stalls,
+                    line_stalls,
+                    ip,
+                )
         if issued >= budget:
             break
     out[O_CYCLES] = max(last, now)

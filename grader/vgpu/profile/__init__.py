@@ -1,0 +1,5 @@
+"""What a kernel did, under Nsight Compute's names: exact counters, and beside them what the clock makes of them."""
+
+from .report import Metric, Profile, profile
+
+__all__ = ["Metric", "Profile", "profile"]
