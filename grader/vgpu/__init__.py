@@ -78,7 +78,7 @@ def on_launch(observer) -> None:
 
 
 def finish() -> int:
-    """Execute what is still queued, so that nothing that was asked for goes unchecked; how many operations that were."""
+    """Execute what is still queued, so that all that was asked for is checked; how many operations that were."""
     from grader.vgpu.driver.abi import LOCK
     from grader.vgpu.driver.queue import complete
     from grader.vgpu.driver.state import driver

@@ -160,7 +160,7 @@ class LibCuda:
 
 
 def _load(soname: str) -> ctypes.CDLL:
-    """Load a fresh copy under this name. The directory is ours alone (mode 700) and gone before anyone else could look."""
+    """Load a fresh copy under this name. The directory is ours alone (mode 700), and gone when the copy is loaded."""
     with tempfile.TemporaryDirectory(prefix="vgpu-") as folder:
         path = os.path.join(folder, soname)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o500)

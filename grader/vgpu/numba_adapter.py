@@ -1,7 +1,8 @@
 """What is adapted in numba-cuda, all in one place.
 
 * Its linker's last step gives linked PTX in place of machine code: after link-time optimisation, and so what would
-  really run. PTX that is linked to it is put beside it, since nvJitLink optimises LTO-IR only. (The driver has the same PTX assembled too, for register counts, and refuses what ptxas refuses.)
+  really run. PTX that is linked to it is put beside it, since nvJitLink optimises LTO-IR only. (The driver has the same
+  PTX assembled too, for register counts, and refuses what ptxas refuses.)
 * Line numbers are on by default, since a report without the student's line is of little use; the code is unaffected.
 * Kernels in numba's on-disk cache are kept apart from those of a real GPU.
 * `inspect_sass` shows what ptxas makes of the PTX.

@@ -18,8 +18,8 @@ FOUND = 1  # exit status where the script succeeded and the sanitizers did not a
 def run(script: str, arguments: Sequence[str] = (), device: str = DEFAULT) -> int:
     """Run the script as `python script arguments...` would, and give its exit status.
 
-    Says on stderr first which device it is and that times are modelled, and last what the sanitizers found. If they found
-    something, a script that ended with 0 gives 1. Raises ValueError for an unknown device, DriverAlreadyLoaded, and
+    Says on stderr first which device it is and that times are modelled, and last what the sanitizers found. If they
+    found something, a script that ended with 0 gives 1. Raises ValueError for an unknown device, DriverAlreadyLoaded, and
     FileNotFoundError.
     """
     path = Path(script)

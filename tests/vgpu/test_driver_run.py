@@ -65,6 +65,7 @@ def test_findings_are_printed_and_make_a_successful_script_fail(run):
 
 
 def test_work_that_nobody_waited_for_is_checked_all_the_same(run):
-    done = run(KERNEL.format(barrier="pass").replace("print(d", "#") + "\nkeep = d\nimport builtins; builtins.keep = d\n")
+    source = KERNEL.format(barrier="pass").replace("print(d", "#")
+    done = run(source + "\nimport builtins; builtins.keep = d\n")  # freeing it would wait
     assert "still queued when the script ended, because nothing had waited for them: 1" in done.stderr
     assert done.returncode == 1

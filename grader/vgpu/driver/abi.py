@@ -174,7 +174,7 @@ def callback(row: Entry, default_stream: int):
 
 
 def missing(name: str):
-    """The ctypes callback for an entry point that has no row. The C caller cleans up the arguments, so none are named."""
+    """The ctypes callback for an entry point without a row. The C caller cleans up the arguments, so none are named."""
 
     def call():
         say(f"{name} is not implemented by the virtual GPU and returned CUDA_ERROR_NOT_SUPPORTED")

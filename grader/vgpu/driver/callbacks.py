@@ -1,8 +1,8 @@
 """Host functions run without anybody waiting for them, as on a real device.
 
 Everything else is executed as late as the API allows, but a host function is how a program hears that work is done: it
-may wait for it outside of CUDA (an asyncio future, a threading.Event). So a helper thread executes streams that have one,
-after a short delay, which leaves a program that waits by a CUDA call the one that executes it.
+may wait for it outside of CUDA (an asyncio future, a threading.Event). So a helper thread executes streams that have
+one, after a short delay, which leaves a program that waits by a CUDA call the one that executes it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Stream Management: stream capture. What is submitted to a capturing stream becomes nodes of a graph.
 
-A capture begins in one stream and spreads to others that wait for an event recorded in it; all must be joined again, by an
-event recorded in them that the first stream waits for, before it ends in that first stream.
+A capture begins in one stream and spreads to others that wait for an event recorded in it; all must be joined again,
+by an event recorded in them that the first stream waits for, before it ends in that first stream.
 """
 
 from __future__ import annotations

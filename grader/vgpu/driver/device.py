@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 
 from grader.vgpu.driver import errors
 from grader.vgpu.driver.abi import cstr, entry, i32, out, ptr, say, size, u32
@@ -41,9 +42,26 @@ def _write_text(text: str | None, where: int) -> None:
 def init(flags):
     if flags:
         raise CudaError(errors.INVALID_VALUE)
+    if not driver.initialised:
+        driver.devices = _visible(driver.devices)
     if not driver.devices:
         raise CudaError(errors.NO_DEVICE)
     driver.initialised = True
+
+
+def _visible(devices: list) -> list:
+    """The devices that CUDA_VISIBLE_DEVICES names, up to the first that does not exist, numbered anew."""
+    wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if wanted is None:
+        return devices
+    chosen = []
+    for item in wanted.split(","):
+        if not item.strip().isdecimal() or int(item) >= len(devices) or devices[int(item)] in chosen:
+            break
+        chosen.append(devices[int(item)])
+    for ordinal, device in enumerate(chosen):
+        device.ordinal = ordinal
+    return chosen
 
 
 @entry("cuDriverGetVersion", out(i32), context=False, init=False)
@@ -123,8 +141,8 @@ def get_export_table(where, uuid):
     ctypes.c_size_t.from_address(where).value = 0
     if ctypes.string_at(uuid, 16).hex() != "da9151d33ae6cc41a5c04f26d533e328":  # nvJitLink's
         say(
-            "something asked the driver for an undocumented table, as the CUDA runtime library does; cuda.bindings.runtime "
-            "does not work on the virtual GPU: use cuda.bindings.driver or cuda.core"
+            "something asked the driver for an undocumented table, as the CUDA runtime library does; "
+            "cuda.bindings.runtime does not work on the virtual GPU: use cuda.bindings.driver or cuda.core"
         )
     raise CudaError(errors.NOT_FOUND)
 

@@ -107,7 +107,8 @@ _CODES = {
     909: ("CUDA_ERROR_TIMEOUT", "timeout"),
     910: (
         "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE",
-        "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update",
+        "the graph update was not performed because it included changes which violated constraints specific to "
+        "instantiated graph update",
     ),
     911: ("CUDA_ERROR_EXTERNAL_DEVICE", "external device"),
     912: ("CUDA_ERROR_INVALID_CLUSTER_SIZE", "Invalid cluster size"),

@@ -1,7 +1,7 @@
 """What NVIDIA's assembler says of a kernel: registers, stack, spills, shared bytes.
 
-The virtual GPU executes PTX, so a register count has to come from elsewhere: the same PTX is assembled by nvJitLink (which
-needs no GPU), and ptxas's report is read. What ptxas refuses is refused here too.
+The virtual GPU executes PTX, so a register count has to come from elsewhere: the same PTX is assembled by nvJitLink
+(which needs no GPU), and ptxas's report is read. What ptxas refuses is refused here too.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def _report(log: str) -> dict[str, Facts]:
             smem = re.search(r"(\d+) bytes smem", rest)
             barriers = re.search(r"used (\d+) barriers", rest)
             # Bank 0 is the launch parameters.
-            constant = variables + sum(int(n) for n, bank in re.findall(r"(\d+) bytes cmem\[(\d+)\]", rest) if bank != "0")
+            banks = re.findall(r"(\d+) bytes cmem\[(\d+)\]", rest)
+            constant = variables + sum(int(n) for n, bank in banks if bank != "0")
             facts[name] = Facts(
                 int(found[1]), *stack, int(smem[1]) if smem else 0, constant, int(barriers[1]) if barriers else 0
             )

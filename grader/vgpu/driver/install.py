@@ -52,8 +52,11 @@ def install(cards: list[devices.Card]) -> None:
 
 
 def _close() -> None:
-    """The process ends. Exit handlers run last in, first out, so most clients have released their handles; weak references'
-    finalizers, by which numba releases its own, may have been registered before us and are still to run."""
+    """The process ends.
+
+    Exit handlers run last in, first out, so most clients have released their handles; weak references' finalizers, by
+    which numba releases its own, may have been registered before us and are still to run.
+    """
     run_finalizers = getattr(weakref.finalize, "_exitfunc", None)
     if run_finalizers is not None:
         run_finalizers()

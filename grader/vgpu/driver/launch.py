@@ -85,8 +85,8 @@ def check(context: Context, work: Launch) -> None:
     if work.shared > kernel.max_dynamic:
         raise CudaError(
             errors.INVALID_VALUE,
-            f"{work.shared} bytes of dynamic shared memory exceed {kernel.max_dynamic}: more than 48 KiB a block have to "
-            "be asked for with cuKernelSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)",
+            f"{work.shared} bytes of dynamic shared memory exceed {kernel.max_dynamic}: more than 48 KiB a block have "
+            "to be asked for with cuKernelSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)",
         )
     if work.cooperative:
         blocks = work.grid[0] * work.grid[1] * work.grid[2]

@@ -200,8 +200,8 @@ class Kernel(Object):
         if which == MAX_DYNAMIC_SHARED and not 0 <= value <= most:
             raise CudaError(
                 errors.INVALID_VALUE,
-                f"{value} bytes of dynamic shared memory a block do not fit: {context.device.card.name} has {most} beside "
-                f"the {self.static_shared} static ones",
+                f"{value} bytes of dynamic shared memory a block do not fit: {context.device.card.name} has {most} "
+                f"beside the {self.static_shared} static ones",
             )
         if which == CARVEOUT and not -1 <= value <= 100:
             raise CudaError(errors.INVALID_VALUE)

@@ -118,8 +118,8 @@ def within(address: int, nbytes: int) -> Allocation | None:
     if allocation is not None and address + nbytes > allocation.end:
         raise CudaError(
             errors.INVALID_VALUE,
-            f"a copy or memset of {nbytes} bytes at {address:#x} runs {address + nbytes - allocation.end} bytes past the "
-            f"end of an allocation of {allocation.nbytes} bytes",
+            f"a copy or memset of {nbytes} bytes at {address:#x} runs {address + nbytes - allocation.end} bytes past "
+            f"the end of an allocation of {allocation.nbytes} bytes",
         )
     return allocation
 

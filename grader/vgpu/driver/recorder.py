@@ -3,8 +3,8 @@
     with grader.vgpu.driver.record(sink):        # or: handle = record(sink); ...; handle.stop()
         ...                                      # sink(op) for every operation that does work
 
-An op is a dict of str keys whose values are int, float, bool, str, bytes, None, or lists and dicts of these. Every op has
-`"op"` (which one, below) and `"device"` (ordinal of the device whose context was current). Ops arrive when the call is
+An op is a dict of str keys whose values are int, float, bool, str, bytes, None, or lists and dicts of these. Every op
+has `"op"` (which one, below) and `"device"` (ordinal of the device whose context was current). Ops arrive when the call is
 made, not when the queued work is executed, so a replay that issues the same calls in the same order asks for the same
 thing. A call that fails (returns an error) is not recorded.
 
@@ -12,7 +12,9 @@ Numbers that name things are unique in the recording process and never reused:
 
 | key | names |
 |---|---|
-| `module`, `kernel` (its entry name), `stream`, `event`, `graph` (a definition), `exec` (an instantiated graph), `pool` | |
+| `module`, `stream`, `event`, `pool` | |
+| `kernel` | its entry name in the module's PTX |
+| `graph`, `exec` | a definition, and what was instantiated of one |
 | stream 0 | the legacy default stream |
 | other streams | made by a `stream` op; the per-thread default stream too, at its first use (`"kind": "per_thread"`) |
 | address | of the recording process; always within a live `alloc` or `symbol`, except pageable host memory |
@@ -22,7 +24,8 @@ Modules and kernels
     {"op": "module", "module": id, "ptx": bytes}                 linked PTX text, no trailing NUL
     {"op": "module_unload", "module": id}
     {"op": "symbol", "module": id, "name": str, "address": int, "nbytes": int}     a __device__ variable was looked up
-    {"op": "attribute", "module": id, "kernel": str, "name": str, "value": int}    "max_dynamic_shared" | "carveout" | ...
+    {"op": "attribute", "module": id, "kernel": str, "name": str, "value": int}
+        name "max_dynamic_shared", "carveout", "non_portable_cluster" or "cluster"
 
 Memory
 
@@ -75,8 +78,8 @@ Graphs. What is captured or added to a graph is no op of its own; it is told whe
 
     {"op": "graph", "graph": id, "exec": id, "nodes": [node, ...]}
         node: one of the ops launch, copy, set, alloc, free, host_func, event, wait, or {"op": "empty"}, or
-        {"op": "child", "nodes": [...]}, each without "stream" and "device" and with "after": [indices of nodes before it
-        in this list] and "enabled": bool. The list is in an order in which it can be run.
+        {"op": "child", "nodes": [...]}, each without "stream" and "device" and with "after": [indices of nodes before
+        it in this list] and "enabled": bool. The list is in an order in which it can be run.
     {"op": "graph_update", "exec": id, "nodes": [...]}          the whole list again, after any update to the exec
     {"op": "graph_launch", "exec": id, "stream": id}, {"op": "graph_destroy", "exec": id}
 """

@@ -173,7 +173,7 @@ driver = Driver()
 
 
 def current_context() -> Context:
-    """The calling thread's current context. Raises CudaError if there is none, it is unusable, or a host function asks."""
+    """The calling thread's current context. Raises CudaError if it is unusable or not there, or a host function asks."""
     if driver.in_callback.of_thread:
         raise CudaError(errors.NOT_PERMITTED)
     stack = driver.stack

@@ -11,8 +11,8 @@ Driver API manual, "API synchronization behavior":
 | ...Async, device to host | the host waits | truly asynchronous |
 | memset | | queued; the host waits if the memory is pinned host or managed memory |
 
-(*) The manual lets the last of the write be pending when the call returns. Programs that launch into a non-blocking stream
-after it, without an event, are everywhere and work, so here it is complete.
+(*) The manual lets the last of the write be pending when the call returns. Programs that launch into a non-blocking
+stream after it, without an event, are everywhere and work, so here it is complete.
 """
 
 from __future__ import annotations

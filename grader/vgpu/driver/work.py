@@ -198,9 +198,7 @@ class Launch(Work):
         if context.sms != card.sms:  # a part of the device
             card = replace(card, sms=context.sms)
         shared = kernel.static_shared + self.shared
-        time = kernel_time(
-            card, code, self.grid, self.block, shared, kernel.facts.registers, result, kernel.mix
-        )
+        time = kernel_time(card, code, self.grid, self.block, shared, kernel.facts.registers, result, kernel.mix)
         span = self._occupy(op, "compute", time.us, kernel.name, share=kernel.share(self, context))
         for observer in driver.observers:
             observer(code, self, result, span)
