@@ -62,6 +62,13 @@ def spans() -> list:
     return list(CLOCK.spans)
 
 
+def calls() -> list:
+    """The driver calls so far that took time on the host's modelled clock: Spans of kind "call"."""
+    from grader.vgpu.driver.clock import CLOCK
+
+    return list(CLOCK.calls)
+
+
 def options():
     """What launches are checked for, to be set: racecheck, initcheck, profile (bool), deadline (seconds or None);
     announce: whether a fault is printed at once."""

@@ -118,6 +118,7 @@ _TRACE = bool(os.environ.get("GRADER_TRACE"))  # every call on stderr: for work 
 def callback(row: Entry, default_stream: int):
     """The ctypes callback for a row. `default_stream`: what stream handle 0 means to this client."""
     from grader.vgpu.driver import state
+    from grader.vgpu.driver.clock import CLOCK
 
     function, current, initialised = row.function, row.context, row.init
     declared = [p for p in row.params if not p.implicit]
@@ -142,7 +143,10 @@ def callback(row: Entry, default_stream: int):
                     args.append(state.current_context())
                 for k, convert in ins:
                     args.append(convert(raw[k], default_stream) if convert else raw[k])
+                before = CLOCK.host_us
                 result = function(*args)
+                if CLOCK.host_us > before:
+                    CLOCK.note_call(row.name, before)
                 if single:
                     result = (result,)
                 for (k, ctype, _), value in zip(outs, result or (), strict=True):

@@ -58,11 +58,16 @@ class Clock:
     def __init__(self):
         self.host_us = 0.0
         self.spans: deque[Span] = deque(maxlen=MAX_SPANS)
+        self.calls: deque[Span] = deque(maxlen=MAX_SPANS)  # of the driver API that took time
 
     def spend(self, us: float) -> float:
         """The host is busy for so long; the time when it is done."""
         self.host_us += us
         return self.host_us
+
+    def note_call(self, name: str, start_us: float) -> None:
+        """A driver call that started then ends now."""
+        self.calls.append(Span(name, "call", 0, 0, "api", start_us, self.host_us))
 
     def wait_until(self, us: float) -> None:
         """The host blocks until then, if it is not later already."""
