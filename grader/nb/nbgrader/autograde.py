@@ -1,5 +1,6 @@
 """`grader autograde`: nbgrader's autograde for all students in one process, the grading itself several at a time."""
 
+import contextlib
 import glob
 import logging
 import os
@@ -10,8 +11,11 @@ from collections import Counter
 from concurrent.futures import Future
 from pathlib import Path
 
+from nbgrader import converters
 from nbgrader.apps import NbGraderAPI
+from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
+from nbgrader.utils import capture_log, temp_attrs
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
@@ -22,6 +26,15 @@ from . import desk, export, exporter, judge, states
 
 class Unusable(ValueError):
     """The command cannot be carried out as given; the text is one sentence."""
+
+
+class Autograde(converters.Autograde):
+    """nbgrader's, for one student, who may have handed in an empty folder."""
+
+    def init_notebooks(self) -> None:
+        """What the exporter adds is enough."""
+        with contextlib.suppress(NbGraderException):
+            super().init_notebooks()
 
 
 def load_config(root: Path) -> Config:
@@ -68,9 +81,9 @@ def main(
         for number, name in enumerate(names, start=1):
             for future in waiting.get(name, ()):
                 future.result()
-            said = _nbgrader(api.autograde, assignment, name, force=force)
+            said = _quietly(_autograde, api, assignment, name, force)
             if said.get("success") and feedback:
-                said = _nbgrader(api.generate_feedback, assignment, name, force=True)
+                said = _quietly(api.generate_feedback, assignment, name, force=True)
             if not said.get("success"):
                 failed.append(name)
                 print(f"grader: {name}: nbgrader failed:\n{said.get('error') or said.get('log')}", file=sys.stderr)
@@ -116,11 +129,21 @@ def _done(course, assignment: str, name: str) -> bool:
     return os.path.isdir(course.format_path(course.autograded_directory, name, assignment))
 
 
-def _nbgrader(command, *args, **options) -> dict:
+def _autograde(api, assignment: str, name: str, force: bool) -> dict:
+    with temp_attrs(api.coursedir, assignment_id=assignment, student_id=name):
+        converter = Autograde(coursedir=api.coursedir, parent=api)
+        converter.force = force
+        return capture_log(converter)
+
+
+def _quietly(command, *args, **options) -> dict:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nbgrader's own, and SQLAlchemy's about it
         logging.getLogger("traitlets").setLevel(logging.ERROR)
-        return command(*args, **options)
+        said = command(*args, **options)
+    if said.get("error", "").rstrip().endswith("KeyboardInterrupt"):  # nbgrader catches everything
+        raise KeyboardInterrupt
+    return said
 
 
 def _score(api, assignment: str, name: str) -> str:

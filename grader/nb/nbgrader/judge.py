@@ -48,9 +48,10 @@ class Judge(NbGraderPreprocessor):
                     self.log.error("%s: %s\n%s", path, record["message"], record["output"])
         else:
             score = 0.0 if about.state == states.MISSING else None
-            for cell in test_cells(nb):
+            for cell in (c for c in nb.cells if utils.is_grade(c)):
                 marks[graft.grade_id(cell)] = mark = Mark(about.state, score, "", about.message)
-                cell.outputs = [_said(mark, notes)]
+                if cell.cell_type == "code":
+                    cell.outputs = [_said(mark, notes)]
         _show_failures(nb, failed)
         about.results = {name: mark.to_dict() for name, mark in marks.items()}
         about.state = states.worst([about.state, *(m.state for m in marks.values())])
@@ -66,11 +67,11 @@ class SaveVerdicts(SaveAutoGrades):
         return super().preprocess(nb, resources)
 
     def _add_score(self, cell: NotebookNode, resources: dict) -> None:
-        if utils.is_solution(cell):  # marked by hand
-            super()._add_score(cell, resources)
-            return
         grade = self.gradebook.find_grade(graft.grade_id(cell), self.notebook_id, self.assignment_id, self.student_id)
         mark = self._results.get(graft.grade_id(cell))
+        if mark is None and utils.is_solution(cell):
+            super()._add_score(cell, resources)
+            return
         if mark is None:
             self.log.warning("%s names no exercise of the grader: to be marked by hand", graft.grade_id(cell))
         grade.auto_score = mark["score"] if mark else None

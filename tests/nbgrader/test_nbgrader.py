@@ -1,0 +1,178 @@
+"""nbgrader, end to end: each hand-in ends in its state with its mark, whatever it tried; nothing hidden gets out."""
+
+import csv
+import os
+import subprocess
+import sys
+
+import handins
+import nbformat
+import pytest
+from handins import nbgrader
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from grader.nb.nbgrader import autograde, desk
+
+pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")  # nbgrader's relations overlap
+
+
+def exported(root, *words):
+    nbgrader(root, "export", "--to", str(root / "grades.csv"), *words)
+    with open(root / "grades.csv") as lines:
+        return {row["student_id"]: row for row in csv.DictReader(lines)}
+
+
+@pytest.mark.parametrize("student", handins.EXPECTED)
+def test_a_hand_in_gets_what_it_deserves(graded, student):
+    state, score, _ = handins.EXPECTED[student]
+    line = next(line for line in graded.printed.splitlines() if f"] {student} " in line)
+    assert line.split()[2] == state, line
+    assert graded.grade(student) == (score, score is None), line
+
+
+def test_the_command_says_how_it_went(graded):
+    assert graded.status == 3  # somebody's file could not be read
+    assert f"[{len(handins.EXPECTED)}/{len(handins.EXPECTED)}]" in graded.printed
+    assert "nbgrader failed" not in graded.printed
+
+
+@pytest.mark.parametrize("student", handins.EXPECTED)
+def test_feedback_says_what_happened_and_nothing_hidden(graded, student):
+    page = graded.feedback(student)
+    state, score, _ = handins.EXPECTED[student]
+    assert handins.HIDDEN not in page
+    assert "FORGED" not in page
+    said = {"error": "cannot be graded", "missing": "was not handed in", "held": "held for review"}
+    assert said.get(state, "/ 10 points") in page
+    if score == 10:
+        assert "10 / 10 points" in page
+
+
+def test_no_file_of_a_student_holds_what_is_hidden(graded):
+    for folder in ("autograded", "feedback", "exercises"):
+        for path in (graded.root / folder).rglob("*.*"):
+            assert handins.HIDDEN not in path.read_text(), path
+
+
+@pytest.mark.parametrize(
+    ("student", "note"),
+    [
+        ("edits_the_test_but_is_right", "The cell 00_mend was changed; it was put back"),
+        ("deletes_the_test", "The cell 00_mend was not found by its mark; it was put back"),
+        ("copies_cells", "The answer answer is there more than once"),
+        ("strips_metadata", "The answer answer was not found by its mark; your other cells were graded"),
+        ("renames_the_file", "mend.ipynb was handed in as"),
+    ],
+)
+def test_what_was_put_right_is_told(graded, student, note):
+    assert note in graded.feedback(student)
+
+
+def test_what_a_cell_raised_stands_below_it(graded):
+    nb = nbformat.read(graded.root / "autograded/is_noisy" / handins.UNIT / "mend.ipynb", 4)
+    said = {c.source.split("\n")[-1]: "".join(o.get("text", "") for o in c.outputs) for c in nb.cells if "outputs" in c}
+    assert "SyntaxError" in said["this is no Python"]
+    assert "EOFError" in said["input()"]
+
+
+def test_export_has_a_state_for_everyone_and_no_number_for_what_nobody_marked(graded):
+    rows = exported(graded.root)
+    for student, (state, score, _) in handins.EXPECTED.items():
+        assert rows[student]["state"] == state
+        assert rows[student]["score"] == ("" if score is None else f"{float(score)}")
+    assert "not valid JSON" in rows["sends_no_json"]["details"]
+
+
+def test_a_student_who_never_came_is_missing_and_one_not_graded_yet_is_an_error(graded):
+    nbgrader(graded.root, "db", "student", "add", "stranger")
+    nbgrader(graded.root, "db", "student", "add", "late")
+    graded.students.hand_in("late", graded.students.notebook())
+    rows = exported(graded.root)
+    assert (rows["stranger"]["state"], rows["stranger"]["score"]) == ("missing", "")
+    assert (rows["late"]["state"], rows["late"]["score"]) == ("error", "")
+
+
+def test_nbgraders_own_commands_give_the_same(graded):
+    graded.students.hand_in("uses_nbgrader", graded.students.notebook())
+    graded.students.hand_in("uses_nbgrader_badly", "no JSON")
+    for command in ("autograde", "generate_feedback"):
+        subprocess.run(
+            [sys.executable, "-m", "nbgrader", command, handins.UNIT, "--student=uses_nbgrader*"],
+            cwd=graded.root, check=True, capture_output=True, timeout=120, env={**os.environ, "PYTHONWARNINGS": ""},
+        )  # fmt: skip
+    rows = exported(graded.root)
+    assert (rows["uses_nbgrader"]["state"], rows["uses_nbgrader"]["score"]) == ("graded", "10.0")
+    assert (rows["uses_nbgrader_badly"]["state"], rows["uses_nbgrader_badly"]["score"]) == ("error", "")
+    assert "10 / 10 points" in graded.feedback("uses_nbgrader")
+
+
+def test_a_crashing_resubmission_replaces_the_old_grade(graded):
+    known = graded.students.notebook("import os\ngone = os._exit(0)\n" + handins.RIGHT)  # graded before
+    graded.students.hand_in("comes_again", graded.students.notebook())
+    autograde.main(handins.UNIT, graded.root, students=["comes_again"])
+    assert graded.grade("comes_again") == (10.0, False)
+    graded.students.hand_in("comes_again", known)
+    autograde.main(handins.UNIT, graded.root, students=["comes_again"], force=True)
+    assert graded.grade("comes_again") == (0.0, False)
+    assert exported(graded.root)["comes_again"]["state"] == "killed"
+
+
+def test_manual_cells_stay_manual_and_a_missing_notebook_is_told_from_a_bad_one(graded):
+    essay = new_notebook(
+        cells=[
+            new_markdown_cell("Why?", metadata=handins.marks("why", grade=True, solution=True, points=3)),
+            new_code_cell("assert True", metadata=handins.marks("plain_assert", grade=True, points=2)),
+            new_markdown_cell("A task.", metadata=handins.marks("task", task=True, points=1)),
+        ]
+    )
+    unit = "01-two"
+    (graded.root / "solutions" / unit).mkdir()
+    nbformat.write(handins.source(), graded.root / "solutions" / unit / "mend.ipynb")
+    nbformat.write(essay, graded.root / "solutions" / unit / "essay.ipynb")
+    nbgrader(graded.root, "generate_assignment", unit)
+    students = handins.Students(graded.root, unit)
+    answered = nbformat.read(graded.root / "exercises" / unit / "essay.ipynb", 4)
+    answered.cells[0].source = "Because."
+    students.hand_in("right", students.notebook())
+    students.hand_in("right", answered, "essay.ipynb")
+    students.hand_in("wrong", students.notebook())
+    autograde.main(unit, graded.root)
+    rows = exported(graded.root, "--assignment", unit)
+    assert (rows["right"]["state"], rows["right"]["score"]) == ("graded", "")  # two cells wait for a person
+    assert (rows["wrong"]["state"], rows["wrong"]["score"]) == ("missing", "10.0")
+
+
+def test_a_unit_that_nobody_handed_in_and_one_that_was_never_released_are_refused(graded):
+    with pytest.raises(autograde.Unusable, match="nobody has handed in 99-none"):
+        autograde.main("99-none", graded.root)
+    graded.students.folder("right").parent.joinpath("98-none").mkdir()
+    with pytest.raises(autograde.Unusable, match="generate_assignment 98-none"):
+        autograde.main("98-none", graded.root)
+
+
+def test_a_failure_of_the_grader_is_an_error_for_staff_and_tells_students_nothing_of_the_machine(graded, monkeypatch):
+    def broken(cells, problem, bench, seed):
+        raise OSError("/secret/path is gone")
+
+    monkeypatch.setattr("grader.batch.grade", broken)
+    monkeypatch.setattr(desk, "Bench", FakeBench)
+    graded.students.hand_in("unlucky", graded.students.notebook(handins.RIGHT + "# unlucky\n"))
+    assert autograde.main(handins.UNIT, graded.root, students=["unlucky"], feedback=True) == 3
+    assert graded.grade("unlucky") == (None, True)
+    assert "not your fault" in graded.feedback("unlucky")
+    assert "/secret/path" not in graded.feedback("unlucky")
+
+
+class FakeBench:
+    class device:
+        spec = "virtual:a100"
+
+        @staticmethod
+        def describe():
+            return {"name": "none", "spec": "virtual:a100"}
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    def close(self):
+        pass
