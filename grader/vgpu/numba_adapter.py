@@ -26,8 +26,6 @@ from grader.vgpu.driver import facts
 def _patch_driver(module: ModuleType) -> None:
     """numba.cuda.cudadrv.driver"""
 
-    to_machine_code = module._Linker.complete
-
     def complete(self):
         """Link, and give the PTX as what the driver is to load."""
         texts = []

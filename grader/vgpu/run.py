@@ -19,8 +19,8 @@ def run(script: str, arguments: Sequence[str] = (), device: str = DEFAULT) -> in
     """Run the script as `python script arguments...` would, and give its exit status.
 
     Says on stderr first which device it is and that times are modelled, and last what the sanitizers found. If they
-    found something, a script that ended with 0 gives 1. Raises ValueError for an unknown device, DriverAlreadyLoaded, and
-    FileNotFoundError.
+    found something, a script that ended with 0 gives 1. Raises ValueError for an unknown device, DriverAlreadyLoaded,
+    and FileNotFoundError.
     """
     path = Path(script)
     if not path.is_file():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import importlib
 import itertools
 import os
 import threading
@@ -173,7 +175,10 @@ driver = Driver()
 
 
 def current_context() -> Context:
-    """The calling thread's current context. Raises CudaError if it is unusable or not there, or a host function asks."""
+    """The calling thread's current context.
+
+    Raises CudaError if there is none, it is unusable, or a host function asks.
+    """
     if driver.in_callback.of_thread:
         raise CudaError(errors.NOT_PERMITTED)
     stack = driver.stack
@@ -214,10 +219,8 @@ def _stream(raw: int, default_stream: int):
     if raw in (LEGACY_DEFAULT_STREAM, PER_THREAD_DEFAULT_STREAM):
         context = current_context()
         return context.legacy if raw == LEGACY_DEFAULT_STREAM else context.per_thread_stream()
-    from grader.vgpu.driver.queue import Stream
-
     found = driver.handles.get(raw)
-    if not isinstance(found, Stream):
+    if not isinstance(found, _stream_class()):
         raise CudaError(errors.INVALID_HANDLE)
     return found
 
@@ -230,17 +233,15 @@ def _device(raw: int, _default_stream: int) -> Device:
 
 def _class(module: str, name: str) -> Callable[[], type]:
     """The class, imported at its first use: the chapters import this module."""
-    found: list[type] = []
 
+    @functools.cache
     def load() -> type:
-        if not found:
-            import importlib
-
-            found.append(getattr(importlib.import_module(f"grader.vgpu.driver.{module}"), name))
-        return found[0]
+        return getattr(importlib.import_module(f"grader.vgpu.driver.{module}"), name)
 
     return load
 
+
+_stream_class = _class("queue", "Stream")
 
 DEVICE = Param(i32.ctype, convert=_device)
 STREAM = Param(u64.ctype, convert=_stream)
