@@ -59,6 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--trust-submissions", action="store_true", help="grade where this machine cannot lock them in")
     p = command("run", _run, "run a Python script on the virtual GPU")
     p.add_argument("--device", default=None, metavar="NAME", help="which card it is: a100, t4, h100, ...")
+    p.add_argument("--timeline", metavar="FILE", help="draw what the device did: .png, .svg, or a trace for Perfetto")
+    p.add_argument("--profile", action="store_true", help="print what each kernel did, on stderr")
     p.add_argument("script")
     p.add_argument("arguments", nargs=argparse.REMAINDER)
     command("devices", _devices, "list the devices that can be graded on")
@@ -195,7 +197,8 @@ def _run(args: argparse.Namespace) -> int:
     from grader.vgpu.run import run
 
     try:
-        return run(args.script, args.arguments, device=args.device or os.environ.get("GRADER_DEVICE", "virtual:"))
+        device = args.device or os.environ.get("GRADER_DEVICE", "virtual:")
+        return run(args.script, args.arguments, device, timeline=args.timeline, profile=args.profile)
     except (FileNotFoundError, ValueError, DriverAlreadyLoaded) as e:
         return _refuse(str(e))
 

@@ -15,11 +15,19 @@ from grader.vgpu.devices import DEFAULT
 FOUND = 1  # exit status where the script succeeded and the sanitizers did not agree
 
 
-def run(script: str, arguments: Sequence[str] = (), device: str = DEFAULT) -> int:
+def run(
+    script: str,
+    arguments: Sequence[str] = (),
+    device: str = DEFAULT,
+    *,
+    timeline: str | None = None,
+    profile: bool = False,
+) -> int:
     """Run the script as `python script arguments...` would, and give its exit status.
 
     Says on stderr first which device it is and that times are modelled, and last what the sanitizers found. If they
-    found something, a script that ended with 0 gives 1. Raises ValueError for an unknown device, DriverAlreadyLoaded,
+    found something, a script that ended with 0 gives 1. `timeline`: a file for a picture (.png, .svg, .pdf) or a trace
+    (any other name) of what the device did; `profile`: print a table for each kernel on stderr. Raises ValueError for an unknown device, DriverAlreadyLoaded,
     and FileNotFoundError.
     """
     path = Path(script)
@@ -27,8 +35,27 @@ def run(script: str, arguments: Sequence[str] = (), device: str = DEFAULT) -> in
         raise FileNotFoundError(f"there is no script {script!r}")
     vgpu.activate(device)
     say(banner())
-    status = _run_script(path, list(arguments))
-    return report(status)
+    profiles = _watch_kernels() if profile else None
+    status = report(_run_script(path, list(arguments)))
+    if profiles is not None:
+        say(str(profiles))
+    if timeline:
+        from grader.vgpu.timeline import Timeline
+
+        shown = Timeline.now()
+        shown.save(timeline)
+        say(f"{timeline}: {shown.summary()}")
+    return status
+
+
+def _watch_kernels():
+    """Profile every launch from now on."""
+    from grader.vgpu.profile import Collected
+
+    found = Collected()
+    vgpu.options().profile = True
+    vgpu.on_launch(found.add)
+    return found
 
 
 def banner() -> str:
