@@ -100,18 +100,43 @@ def _patch_codegen(module: ModuleType) -> None:
 
 def _patch_debuginfo(module: ModuleType) -> None:
     """numba.cuda.debuginfo"""
-    before = module.DIBuilder._set_module_flags
+    set_module_flags, finalize, var_type = (
+        module.DIBuilder._set_module_flags, module.DIBuilder.finalize, module.DIBuilder._var_type
+    )  # fmt: skip
 
     def _set_module_flags(self):
         """Let the version of the debug information, which CUDA C++ marks otherwise, be no reason not to link."""
-        before(self)
+        set_module_flags(self)
         flags = self.module.get_named_metadata("llvm.module.flags").operands
         for k, flag in enumerate(flags):
             if getattr(flag.operands[1], "string", "") == "Debug Info Version":
                 flags[k] = self.module.add_metadata([self._const_int(4), *flag.operands[1:]])  # 4: override
         flags[:] = dict.fromkeys(flags)
 
+    def _finalize(self):
+        """LLVM refuses calls without a line where a function has lines: those of reference counts have none."""
+        finalize(self)
+        for function in self.module.functions:
+            scope = function.metadata.get("dbg")
+            if scope is None:
+                continue
+            line = dict(scope.operands)["line"]
+            here = self.module.add_debug_info("DILocation", {"line": line, "column": 1, "scope": scope})
+            for instruction in (each for block in function.blocks for each in block.instructions):
+                if "dbg" in instruction.metadata:
+                    here = instruction.metadata["dbg"]
+                elif instruction.opname == "call":
+                    instruction.set_metadata("dbg", here)
+
+    def _var_type(self, lltype, size, datamodel=None):
+        """Arrays of items without a size have no count."""
+        if getattr(lltype, "element", None) is not None and not self.cgctx.get_abi_sizeof(lltype.element):
+            lltype, datamodel = lltype.element, None
+        return var_type(self, lltype, size, datamodel)
+
     module.DIBuilder._set_module_flags = _set_module_flags
+    module.DIBuilder.finalize = _finalize
+    module.DIBuilder._var_type = _var_type
 
 
 class _Code:

@@ -53,6 +53,8 @@ def make_copy(
     dst_host: bool | None = None, src_host: bool | None = None,
 ) -> Copy:  # fmt: skip
     """A copy whose ends have been checked. Raises CudaError INVALID_VALUE."""
+    if not nbytes or not rows:
+        return Copy(dst, src, 0, "d2d", 0)  # of nothing, from and to anywhere
     if rows > 1 and (dst_pitch < nbytes or src_pitch < nbytes):
         raise CudaError(errors.INVALID_VALUE)
     dst_device = _end(dst, dst_pitch * (rows - 1) + nbytes, dst_host)

@@ -285,6 +285,8 @@ class _FunctionParser:
         self.function.code.append(instr)
 
     def directive(self, text: str):
+        if text.startswith((".reg.", ".param.", ".shared.", ".local.", ".global.", ".const.")):
+            text = text.replace(".", " .")  # `.reg.f32 x`: names have no dots
         words = text.split()
         if words[0] == ".loc":
             self.file, self.line = int(words[1]), int(words[2])
