@@ -36,6 +36,7 @@ class LaunchOptions:
     profile: bool = False  # count every block; else only a few, spread over the grid
     deadline: float | None = None  # seconds of wall time; None for no limit
     cooperative: bool = False
+    samples_only: bool = False  # run the few blocks that the clock looks at, and no others: results are incomplete
     sms: int = 108
     workers: int | None = None  # threads; None: two where blocks are independent and nothing watches
 
@@ -294,6 +295,7 @@ def launch(kernel: Kernel, grid, block, args: bytes, shared: int = 0, options: L
         s[schedule.S_BX : schedule.S_BZ + 1] = block
         s[schedule.S_FLAGS] = flags
         s[schedule.S_COUNT_ALL] = options.profile
+        s[schedule.S_ONLY] = options.samples_only
         s[schedule.S_SAMPLE : schedule.S_SAMPLE + schedule.SAMPLES] = -1
         s[schedule.S_SAMPLE : schedule.S_SAMPLE + len(samples)] = samples
         s[schedule.S_TRACE], s[schedule.S_TRACE_WORDS] = worker.trace.ctypes.data, TRACE_WORDS

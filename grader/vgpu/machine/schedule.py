@@ -14,8 +14,8 @@ from .state import (
 # Words of a worker's schedule (an int64 array)
 (
     S_NEXT, S_STEP, S_NBLOCKS, S_GX, S_GY, S_GZ, S_BX, S_BY, S_BZ, S_FLAGS, S_COUNT_ALL, S_SAMPLE, S_FAULT_WARP, S_FINISHED,
-    S_EVENTS, S_SPINNING, S_NSLOTS, S_OPEN, S_SMS, S_COUNTED, S_TRACE, S_TRACE_WORDS,
-) = (*range(11), 24, *range(12, 22))  # fmt: skip
+    S_EVENTS, S_SPINNING, S_NSLOTS, S_OPEN, S_SMS, S_COUNTED, S_TRACE, S_TRACE_WORDS, S_ONLY,
+) = (*range(11), 24, *range(12, 23))  # fmt: skip
 S_WORDS = 32
 SAMPLES = 4  # blocks that are counted and traced in any case: their indexes are words S_SAMPLE and on, -1 for none
 
@@ -367,6 +367,15 @@ def open_grid_barrier(slots, active, s, grid):
 
 
 @inner
+def skip_to_sample(s):
+    while s[S_NEXT] < s[S_NBLOCKS]:
+        for k in range(SAMPLES):
+            if s[S_SAMPLE + k] == s[S_NEXT]:
+                return
+        s[S_NEXT] += s[S_STEP]
+
+
+@inner
 def run_grid(s, slots, active, grid):
     """Run blocks for a while. -> FINISHED, CONTINUE (call again), FAULTED or DEADLOCK."""
     n = s[S_NSLOTS]
@@ -375,6 +384,8 @@ def run_grid(s, slots, active, grid):
         used, spinning, at_grid = 0, 0, 0
         for k in range(n):
             if active[k] == 0:
+                if s[S_ONLY]:
+                    skip_to_sample(s)
                 if s[S_NEXT] >= s[S_NBLOCKS] or k >= s[S_OPEN]:
                     continue
                 start_block(slots[k], s[S_NEXT], s, grid)
