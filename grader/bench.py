@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 
 import numpy as np
 
@@ -60,9 +61,24 @@ class Bench:
         return future.result()
 
     def record(self, cells: Sequence[Cell], problem: Problem, cases: Sequence[Case]) -> Built:
-        """Run the student's cells in a locked child; what comes back is checked before it is believed."""
+        """Run the student's cells in a locked child; what comes back is checked before it is believed.
+
+        Where something else than the kernel fails (a cell of the student's own that faults on the device, say), the
+        definitions alone are tried, so that it does not cost the answer.
+        """
+        built = self._record(cells, problem, cases, definitions=False)
+        if built.error is None or built.error.code != "RTE":
+            return built
+        again = self._record(cells, problem, cases, definitions=True)
+        if again.error:
+            return built
+        said = f"graded by its definitions alone, because running all of it failed: {built.error.message}"
+        return replace(again, failed_cells=(*built.failed_cells, said), output=built.output)
+
+    def _record(self, cells: Sequence[Cell], problem: Problem, cases: Sequence[Case], definitions: bool) -> Built:
         request = {
             "cells": [[c.label, c.source] for c in cells],
+            "definitions": definitions,
             "entry": {"name": problem.entry.name, "params": [p.name for p in problem.entry.params]},
             "cases": [_call(problem, case) for case in cases],
         }

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -9,6 +10,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+_KEPT = 3  # versions
 _FILL = "from grader.devices.worker import warm_virtual; warm_virtual()"
 
 
@@ -27,7 +29,7 @@ def folder() -> Path:
 
 def environment() -> dict[str, str]:
     """Environment variables that point numba and the virtual GPU there."""
-    return {"NUMBA_CACHE_DIR": str(folder() / "numba"), "GRADER_CACHE_DIR": str(folder() / "kernels")}
+    return {"NUMBA_CACHE_DIR": str(_current() / "numba"), "GRADER_CACHE_DIR": str(_current() / "kernels")}
 
 
 def fill() -> None:
@@ -35,7 +37,7 @@ def fill() -> None:
 
     RuntimeError with what the compiling process said when it fails.
     """
-    marker = folder() / f"filled-{_stamp()}"
+    marker = _current() / "filled"
     if marker.exists():
         return
     print("first run on this machine: compiling the virtual GPU, about half a minute", file=sys.stderr, flush=True)
@@ -44,12 +46,17 @@ def fill() -> None:
     if done.returncode:
         raise RuntimeError(f"the virtual GPU does not start: {done.stderr[-4000:]}")
     marker.touch()
+    for old in sorted(folder().glob("version-*"), key=os.path.getmtime)[:-_KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
-def _stamp() -> str:
-    """Changes with the virtual GPU's sources and with what compiles them, as numba's own cache does."""
+@cache
+def _current() -> Path:
+    """The part for this very version: numba's own cache does not notice a change in what a function calls."""
     parts = [sys.version, *(version(name) for name in ("numba", "llvmlite", "numpy"))]
     for path in sorted((Path(__file__).parent / "vgpu").rglob("*.py")):
         status = path.stat()
         parts.append(f"{path} {status.st_mtime_ns} {status.st_size}")
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    found = folder() / f"version-{hashlib.sha256(chr(10).join(parts).encode()).hexdigest()[:16]}"
+    found.mkdir(exist_ok=True)
+    return found

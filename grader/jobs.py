@@ -4,6 +4,7 @@ Runs in a locked child of a zygote that imported this module, numba and the virt
 executed on the device unless the submission itself waits for it: a launch is recorded when it is submitted.
 """
 
+import ast
 import inspect
 import linecache
 import os
@@ -19,6 +20,10 @@ from grader.program import ProgramError
 from grader.recording import Declared, Recorder
 
 _MAGIC = re.compile(r"^(\s*)(?:[%!].*|[\w.]+\?{1,2}\s*)$")
+_DEFINITIONS = (
+    *(ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.If, ast.Try),
+    *(ast.Assign, ast.AnnAssign, ast.AugAssign),
+)
 MAX_TEXT = 4000
 _kept: list = []  # arrays, until the process ends: freeing one would make the device do the work
 
@@ -61,9 +66,9 @@ def warm() -> None:
 def record(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
     """Run the cells, find the entry, launch it once a case under the recorder.
 
-    request: cells [[label, source]], entry {name, params}, cases [{name, grid, block, args}] where an argument is
-    {array, dtype, shape, role} or {scalar, dtype, value}. Reply: programs {case: [header, first blob, blobs]},
-    failed_cells, and error {code, message, detail} or null.
+    request: cells [[label, source]], definitions (run only these), entry {name, params}, cases [{name, grid, block,
+    args}] where an argument is {array, dtype, shape, role} or {scalar, dtype, value}. Reply: programs {case: [header,
+    first blob, blobs]}, failed_cells, and error {code, message, detail} or null.
     """
     warnings.simplefilter("ignore")
     reply, out = {"programs": {}, "failed_cells": [], "error": None}, []
@@ -73,7 +78,7 @@ def record(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
     recorder = Recorder(_read)
     try:
         with driver.record(recorder):  # from the start: what the cells allocate may be used by the kernel
-            cells.run(request["cells"])
+            cells.run(request["cells"], request["definitions"])
             kernel = _find_kernel(cells, request["entry"])
             for case in request["cases"]:
                 header, contents = _launch(kernel, case, recorder, cells).to_parts()
@@ -93,26 +98,28 @@ class _Cells:
     failed: dict[str, str] = field(default_factory=dict)  # label -> what happened
     sources: dict[str, str] = field(default_factory=dict)
 
-    def run(self, cells: list) -> None:
+    def run(self, cells: list, definitions: bool) -> None:
+        """Execute them; with `definitions`, only what makes names: imports, functions, classes, assignments."""
         sys.modules["submission"] = self.module
         for label, source in cells:
             self.sources[label] = source
             try:
-                code = self._compile(label, source)
-                exec(code, self.module.__dict__)
+                exec(self._compile(label, source, definitions), self.module.__dict__)
             except MemoryError:
                 raise
             except BaseException as e:
                 self.failed[label] = explain.one_line(e, label)
 
-    def _compile(self, label: str, source: str) -> types.CodeType:
+    def _compile(self, label: str, source: str, definitions: bool) -> types.CodeType:
         try:
-            code = compile(source, label, "exec")
+            tree = ast.parse(source, label)
         except SyntaxError:
             source = _plain_python(source)
-            code = compile(source, label, "exec")
+            tree = ast.parse(source, label)
+        if definitions:
+            tree.body = [statement for statement in tree.body if isinstance(statement, _DEFINITIONS)]
         linecache.cache[label] = (len(source), None, source.splitlines(keepends=True), label)
-        return code
+        return compile(tree, label, "exec")
 
     def who_defines(self, name: str) -> str | None:
         """The failed cell whose text seems to define a name."""

@@ -48,6 +48,7 @@ class Recorder:
         self._sorted: list[int] = []
         self._ptx: dict[int, bytes] = {}
         self._stream_kinds: dict[int, str] = {}
+        self._symbols: list[tuple[int, int]] = []  # (start, end) of modules' variables
         self._recording = False
         self._earlier: dict[int, bytes] = {}  # contents of memory that was there before the first timed part
         self.reason: str | None = None  # why the timed part cannot be replayed
@@ -61,6 +62,8 @@ class Recorder:
             self._free(op["address"])
         elif kind == "module":
             self._ptx[op["module"]] = op["ptx"].rstrip(b"\0")
+        elif kind == "symbol":
+            self._symbols.append((op["address"], op["address"] + op["nbytes"]))
         elif kind == "stream":
             self._stream_kinds[op["stream"]] = _STREAMS[op["kind"]]
         elif self._recording and kind not in _SILENT and self.reason is None:
@@ -104,6 +107,9 @@ class Recorder:
             self._free(address)  # no part of a later timed part
         if self.reason:
             raise ProgramError(self.reason)
+        built_in = [a for a in self._index if any(str(a).encode() in self._ptx[m] for m in self._modules)]
+        if built_in:
+            raise ProgramError("the kernel has the address of a global device array built in: pass it as a parameter")
         names = {0: "legacy"} | self._stream_kinds
         return Program.make(
             self._buffers,
@@ -148,6 +154,9 @@ class Recorder:
             raise ProgramError(f"memory at {address:#x} belongs to no allocation of this program")
         return Place(*found)
 
+    def _touches_symbol(self, op: dict) -> bool:
+        return any(start <= op.get(end, 0) < stop for end in ("dst", "src") for start, stop in self._symbols)
+
     def _stream(self, number: int) -> int:
         return self._streams.setdefault(number, len(self._streams))
 
@@ -166,6 +175,8 @@ class Recorder:
             grid, block = tuple(op["grid"]), tuple(op["block"])
             launch = Launch(module, op["kernel"], grid, block, op["shared"], bytes(args), tuple(relocations))
             self._ops.append(replace(launch, stream=self._stream(op["stream"]), cooperative=op["cooperative"]))
+        elif kind in ("set", "copy") and self._touches_symbol(op):
+            pass  # numba's own: kernels compiled with debug=True have an error flag, cleared before and read after
         elif kind == "copy":
             self._ops.append(self._copy(op))
         elif kind == "set":
