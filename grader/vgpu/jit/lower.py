@@ -31,8 +31,8 @@ class Site:
 class Lowering:
     """State while a kernel is lowered; `lower_kernel` runs it."""
 
-    def __init__(self, name: str, body: Body, params: dict, variables: dict, spaces: dict):
-        self.body, self.params, self.variables, self.spaces = body, params, variables, spaces
+    def __init__(self, name: str, body: Body, params: dict, variables: dict, spaces: dict, sizes: dict):
+        self.body, self.params, self.variables, self.spaces, self.sizes = body, params, variables, spaces, sizes
         self.module = ir.Module()
         self.fn = ir.Function(self.module, ir.FunctionType(I32, [PTR]), name)
         self.fn.attributes.add("nounwind")
@@ -165,8 +165,10 @@ class Lowering:
                 "gt": [~((2 << i) - 1) & 0xFFFFFFFF for i in lane], "ge": [~((1 << i) - 1) & 0xFFFFFFFF for i in lane],
             }  # fmt: skip
             return ir.Constant(vec(I32), table[base[9:]])
-        if base in ("clock", "clock64", "globaltimer", "globaltimer_lo", "clock_hi"):
+        if base in ("clock", "clock64", "globaltimer", "globaltimer_lo", "clock_hi", "globaltimer_hi"):
             value = self.call_machine("vg_clock", I64, [(constant(I32, 1 if base.startswith("global") else 0))])
+            if base.endswith("_hi"):
+                value = self.b.lshr(value, constant(I64, 32))
             value = self.bx.splat(value)
             return self.bx.cast("trunc", value, I32) if base in ("clock", "globaltimer_lo") else value
         if base == "smid":
@@ -231,6 +233,13 @@ class Lowering:
         if fn is None:
             fn = ir.Function(self.module, ir.FunctionType(result, [PTR] + [a.type for a in args]), name)
         return self.b.call(fn, [self.warp, *args])
+
+    def first_lane(self, v):
+        """Value of the first running lane of a vector; a scalar as it is."""
+        if not is_vec(v):
+            return v
+        lane = self.bx.intrinsic("llvm.cttz", I32, [self.active(), constant(I1, 0)], [I32])
+        return self.b.extract_element(v, self.b.and_(lane, constant(I32, 31)))
 
     def active(self):
         """i32 mask of the lanes that this instruction acts for: the group's, less those that its guard rules out."""
@@ -446,15 +455,16 @@ class Lowering:
         return False
 
 
-def lower_kernel(name: str, body: Body, params: dict, variables: dict, spaces: dict) -> Lowering:
+def lower_kernel(name: str, body: Body, params: dict, variables: dict, spaces: dict, sizes: dict) -> Lowering:
     """Lower `body` into a function called `name`.
 
-    params: parameter name -> byte offset; variables: shared/local variable -> byte offset; spaces: variable -> space.
+    params: parameter name -> byte offset; variables: shared/local variable -> byte offset; spaces: variable -> space;
+    sizes: bytes of variables and parameters.
     Raises PtxError for an opcode without a row, with its line.
     """
     from . import ops_convert, ops_float, ops_int, ops_memory, ops_move, ops_sync  # noqa: F401  (rows register themselves)
 
-    return Lowering(name, body, params, variables, spaces).run()
+    return Lowering(name, body, params, variables, spaces, sizes).run()
 
 
 __all__ = ["Label", "Lowering", "Site", "lower_kernel"]

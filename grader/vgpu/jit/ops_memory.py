@@ -41,6 +41,14 @@ def param_offset(lw, mem):
     return None
 
 
+def inside_variable(lw, mem, nbytes) -> bool:
+    """True when [variable+n] is known to lie inside the variable: such a read needs no check when it runs."""
+    if not isinstance(mem.base, Sym):
+        return False
+    at = mem.base.offset + mem.offset
+    return 0 <= at and at + nbytes <= lw.sizes.get(mem.base.name, 0)
+
+
 def write_loaded(lw, dest, value, kind):
     """Small types extend into a wider register by their sign."""
     if isinstance(dest, Reg):
@@ -62,6 +70,8 @@ def ld(lw, i):
         offset = param_offset(lw, mem)
         if offset is None:
             raise PtxError(f"line {i.line}: {i.op}: parameters can only be read at fixed places")
+        if not inside_variable(lw, mem, nbytes * len(dests)):
+            raise PtxError(f"line {i.line}: {i.op} reads past the end of the parameter {mem.base.name}")
         base = lw.b.inttoptr(lw.field(L.PARAMS, I64), ir.PointerType())
         for k, dest in enumerate(dests):
             p = lw.b.gep(base, [constant(I64, offset + k * nbytes)], source_etype=I8)
@@ -69,7 +79,8 @@ def ld(lw, i):
         return
     space = space_of(i)
     address = lw.mem_address(mem)
-    if space == L.SPACE_CONST and not is_vec(address):
+    uniform = space == L.SPACE_CONST and not is_vec(address)
+    if uniform and inside_variable(lw, mem, nbytes * len(dests)):
         for k, dest in enumerate(dests):
             p = lw.b.inttoptr(lw.b.add(address, constant(I64, k * nbytes)), ir.PointerType())
             write_loaded(lw, dest, lw.b.load(p, typ=t, align=1), kind)
@@ -79,7 +90,7 @@ def ld(lw, i):
     call_access(lw, "ld", space, nbytes, len(dests), site)
     for k, dest in enumerate(dests):
         value = lw.b.load(lw.address(L.SCRATCH_VALUE + 32 * nbytes * k), typ=vec(t))
-        write_loaded(lw, dest, value, kind)
+        write_loaded(lw, dest, lw.first_lane(value) if uniform else value, kind)
 
 
 @op("st", TYPES, f"{SPACES} {CACHE} v2 v4")

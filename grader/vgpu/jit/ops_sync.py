@@ -34,8 +34,8 @@ def bar(lw, i):
         else:
             votes = b.zext(b.icmp_unsigned("!=", bits, constant(I32, 0)), I32)
         lw.set_field(L.BAR_ACC, b.add(lw.field(L.BAR_ACC), votes))
-    number = first_lane(lw, lw.src(args[0], "u32")) if args else constant(I32, 0)
-    count = first_lane(lw, lw.src(args[1], "u32")) if len(args) > 1 else constant(I32, 0)
+    number = lw.first_lane(lw.src(args[0], "u32")) if args else constant(I32, 0)
+    count = lw.first_lane(lw.src(args[1], "u32")) if len(args) > 1 else constant(I32, 0)
     site = lw.site(i)
     wait_at(lw, i, number, count, kind, site)
 
@@ -55,21 +55,16 @@ def bar_result(lw, i):
     lw.dst(i.args[0], lw.bx.splat(value))
 
 
-def first_lane(lw, v):
-    """Value of the first running lane of a vector; a scalar as it is."""
-    if not is_vec(v):
-        return v
-    lane = lw.bx.intrinsic("llvm.cttz", I32, [lw.active(), constant(I1, 0)], [I32])
-    lane = lw.b.and_(lane, constant(I32, 31))
-    return lw.b.extract_element(v, lane)
-
-
 # ---------------------------------------------------------------- warp operations
-def need_lanes(lw, i, members):
-    """All live lanes that `members` names must be here; else this group waits for them, in the dispatcher.
+def need_lanes(lw, i, operand):
+    """All live lanes that the member mask names must be here; else this group waits for them, in the dispatcher.
 
-    Leaves the builder where they all are. The block starts with this instruction, so that it is run again.
+    Leaves the builder where they all are. The block starts with this instruction, so that it is run again. Lanes that
+    come together with different masks are as many groups, which go on one after the other.
     """
+    members = lw.src(operand, "b32")
+    if is_vec(members):
+        members = choose_group(lw, members, lw.site(i))
     b = lw.b
     alive = lw.field(L.ALIVE)
     absent = b.and_(b.and_(members, alive), b.not_(lw.mask))
@@ -99,13 +94,23 @@ def check_member(lw, members, site):
     lw._mask_vec = None
 
 
-def member_mask(lw, operand):
-    return first_lane(lw, lw.src(operand, "b32"))
+def choose_group(lw, members, site):
+    """Run on with the lanes of one mask; the others are left at this block. -> the mask"""
+    b = lw.b
+    b.store(members, lw.address(L.SCRATCH_VALUE))
+    chosen = lw.call_machine("vg_members", I32, [lw.active(), constant(I32, lw.index), constant(I32, site)])
+    none, some = lw.fn.append_basic_block("no_group"), lw.fn.append_basic_block("group")
+    b.cbranch(b.icmp_unsigned("==", chosen, constant(I32, 0)), none, some)
+    lw.bx = Builder(ir.IRBuilder(none), lw.module)
+    lw.b.branch(lw.dispatch)
+    lw.bx, lw._mask_vec = Builder(ir.IRBuilder(some), lw.module), None
+    lw.mask = lw.field(L.MASK)
+    return chosen
 
 
 @op("bar.warp barrier.warp", "", "sync")
 def bar_warp(lw, i):
-    need_lanes(lw, i, member_mask(lw, i.args[0]))
+    need_lanes(lw, i, i.args[0])
     lw.call_machine("vg_syncwarp", ir.VoidType(), [lw.active()])
 
 
@@ -122,7 +127,7 @@ def gather_lanes(lw, value, lanes):
 @op("shfl.sync", "b32", "up down bfly idx")
 def shfl(lw, i):
     """PTX ISA, shfl.sync: the segment mask and clamp are packed in operand c."""
-    need_lanes(lw, i, member_mask(lw, i.args[4]))
+    need_lanes(lw, i, i.args[4])
     bx = lw.bx
     dest, pred = (i.args[0].items if isinstance(i.args[0], Vec) else (i.args[0], None))
     value = lw.src(i.args[1], "b32")
@@ -154,7 +159,7 @@ def shfl(lw, i):
 
 @op("vote.sync", "pred b32", "all any uni ballot")
 def vote(lw, i):
-    need_lanes(lw, i, member_mask(lw, i.args[2]))
+    need_lanes(lw, i, i.args[2])
     b = lw.b
     bits = b.and_(lw.bx.bitcast_mask(lw.src(i.args[1], "pred")), lw.active())
     mode = i.parts[2]
@@ -168,7 +173,7 @@ def vote(lw, i):
 
 @op("match.any.sync match.all.sync", "b32 b64")
 def match(lw, i):
-    need_lanes(lw, i, member_mask(lw, i.args[2]))
+    need_lanes(lw, i, i.args[2])
     b = lw.b
     every = "all" in i.parts
     v = lw.bx.cast("zext", lw.bx.splat(lw.src(i.args[1], i.parts[-1])), I64)
@@ -186,7 +191,7 @@ REDUX = {"add": 0, "min": 1, "max": 2, "and": 3, "or": 4, "xor": 5}
 
 @op("redux.sync", "s32 u32 b32", "add min max and or xor")
 def redux(lw, i):
-    need_lanes(lw, i, member_mask(lw, i.args[2]))
+    need_lanes(lw, i, i.args[2])
     b = lw.b
     b.store(lw.bx.splat(lw.src(i.args[1], "b32")), lw.address(L.SCRATCH_VALUE))
     code = REDUX[i.parts[2]] * 2 + (i.parts[-1] == "s32")
@@ -195,8 +200,7 @@ def redux(lw, i):
 
 @op("elect.sync")
 def elect(lw, i):
-    members = member_mask(lw, i.args[1])
-    need_lanes(lw, i, members)
+    need_lanes(lw, i, i.args[1])
     lane = lw.bx.intrinsic("llvm.cttz", I32, [lw.active(), constant(I1, 0)], [I32])
     dest, pred = i.args[0].items
     lw.dst(dest, lw.bx.splat(lane))

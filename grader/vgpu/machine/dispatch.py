@@ -69,8 +69,8 @@ def vg_dispatch(w):
     return -1 - L.STATUS_DONE
 
 
-@machine_function("void(int64,int32,int32,int32)")
-def vg_wait_lanes(w, mask, pc, site):
+@inner
+def wait_lanes(w, mask, pc, site):
     """The group waits at a warp operation for lanes that are named but not here."""
     key = (mask & 0xFFFFFFFF) | (load_i32(w + L.ALIVE) << 32)
     store_i32(w + L.SYNC_SITE, site)
@@ -79,6 +79,42 @@ def vg_wait_lanes(w, mask, pc, site):
         if mask >> lane & 1:
             store_i32(w + 4 * lane, pc | L.WAIT_WARP)
             store_i64(w + L.WAITED + 8 * lane, key)
+
+
+@machine_function("void(int64,int32,int32,int32)")
+def vg_wait_lanes(w, mask, pc, site):
+    wait_lanes(w, mask, pc, site)
+
+
+@machine_function("int32(int64,int32,int32,int32)")
+def vg_members(w, active, pc, site):
+    """Lanes come to a warp operation, each with its mask (at SCRATCH_VALUE): which of them run it now?
+
+    -> a mask whose live lanes are all here with that same mask. The group is then theirs, with the lanes that only pass
+    by; lanes with other masks stay at `pc`. 0 when there is none: all wait.
+    """
+    here, alive = load_i32(w + L.MASK), load_i32(w + L.ALIVE)
+    if active == 0:
+        return -1
+    for lane in range(32):
+        if not active >> lane & 1:
+            continue
+        members, same = load_i32(w + L.SCRATCH_VALUE + 4 * lane), 0
+        for other in range(32):
+            if active >> other & 1 and load_i32(w + L.SCRATCH_VALUE + 4 * other) == members:
+                same |= 1 << other
+        if members & alive & ~same:
+            continue
+        others = active & ~same
+        if others:
+            for other in range(32):
+                if others >> other & 1:
+                    store_i32(w + 4 * other, pc)
+            store_i32(w + L.MASK, here & ~others)
+            store_i32(w + L.STOP_AT, min(load_i32(w + L.STOP_AT), pc))
+        return members
+    wait_lanes(w, here, pc, site)
+    return 0
 
 
 @machine_function("void(int64,int32,int32)")

@@ -70,10 +70,11 @@ class Kernel:
     def _lay_out(self, variables):
         used = {o.name for i in self._code if isinstance(i, Instr) for o in _symbols(i.args)}
         self.offsets, self.spaces = {}, {}
+        self.sizes = {name: size for name, _, size in self.function.params}
         sizes = {"shared": 0, "local": 0}
         dynamic = []
         for var in [*variables, *(v for v in self.module.parsed.variables.values() if v.name in used)]:
-            self.spaces[var.name] = var.space
+            self.spaces[var.name], self.sizes[var.name] = var.space, var.nbytes
             if var.space not in sizes:
                 continue
             if var.dynamic:
@@ -104,7 +105,7 @@ class Kernel:
         return self._compiled
 
     def _key(self) -> str:
-        parts = [repr((sorted(self.param_offsets.values()), self.offsets, self.spaces))]
+        parts = [repr((self.param_offsets, self.offsets, self.spaces, self.sizes))]
         for item in self._code:
             parts.append(repr(item) if not isinstance(item, Instr) else f"{item.op}{item.args}{item.pred}{item.pred_neg}{item.line},{item.file}")
         return compile.cache_key("\n".join(parts).replace(self.name, "kernel"))
@@ -139,7 +140,7 @@ class Kernel:
 
     def _lower(self):
         body = build_body(self._code, set(self.param_offsets))
-        lowered = lower_kernel("kernel", body, self.param_offsets, self.offsets, self.spaces)
+        lowered = lower_kernel("kernel", body, self.param_offsets, self.offsets, self.spaces, self.sizes)
         obj = compile.compile_object(str(lowered.module))
         sites = lowered.sites
         meta = {
