@@ -66,6 +66,8 @@ def need_lanes(lw, i, operand):
     if is_vec(members):
         members = choose_group(lw, members, lw.site(i))
     b = lw.b
+    if lw.guard is not None:  # a group that its guard rules out takes no part
+        members = b.select(b.icmp_unsigned("==", lw.active(), constant(I32, 0)), constant(I32, 0), members)
     alive = lw.field(L.ALIVE)
     absent = b.and_(b.and_(members, alive), b.not_(lw.mask))
     wait = lw.fn.append_basic_block("wait_lanes")

@@ -95,7 +95,7 @@ def vg_members(w, active, pc, site):
     """
     here, alive = load_i32(w + L.MASK), load_i32(w + L.ALIVE)
     if active == 0:
-        return -1
+        return here
     for lane in range(32):
         if not active >> lane & 1:
             continue
