@@ -149,13 +149,22 @@ def _estimate(card, times: Timing, kernel, counters, traffic, blocks, nwarps, re
 
 
 def _slots(code, mix):
-    """Issue slots of the PTX's instructions, made to add up to those of the machine code, pipe by pipe."""
+    """Issue slots of the PTX's instructions, made to add up to those of the machine code, pipe by pipe.
+
+    Only where ptxas kept the loops as they are, which the number of memory accesses tells.
+    """
     slots = code.slots.copy()
+    accesses = int(np.isin(code.kind, _ACCESSES).sum())
+    if not mix or mix.get(costs.LSU, 0) != accesses:
+        return slots
     for pipe in (costs.FMA, costs.ALU, costs.FP64, costs.XU):
         own = code.pipe == pipe
-        if mix and slots[own].sum():
+        if slots[own].sum():
             slots[own] *= min(2.0, max(0.25, mix.get(pipe, 0) / slots[own].sum()))
     return slots
+
+
+_ACCESSES = (program.LOAD, program.STORE, program.SHARED_LOAD, program.SHARED_STORE, program.COPY)
 
 
 def _use(code, by_line, out, m, busy) -> dict[str, float]:

@@ -11,6 +11,7 @@ from . import costs
 NOP, SELF_BRANCH = 0x118, 0x147
 _FMA = {0x20, 0x21, 0x23, 0x24, 0x25, 0x27, 0x30, 0x31, 0x32, 0x35}
 _FP64 = {0x28, 0x29, 0x2A, 0x2B}
+_MEMORY = {0x180, 0x181, 0x184, 0x185, 0x186, 0x188, 0x1AE}  # LD, LDG, LDS, ST, STG, STS, LDGSTS
 _XU = {0x104, 0x105, 0x106, 0x107, 0x108, 0x109, 0x10A, 0x110, 0x111, 0x112, 0x113}
 
 
@@ -43,7 +44,9 @@ def mix(cubin: bytes, kernel: str) -> dict[int, int]:
             pipe = costs.FP64
         elif op in _XU:
             pipe = costs.XU
+        elif op in _MEMORY:
+            pipe = costs.LSU
         elif op >= 0x114:
-            pipe = costs.LSU  # memory and control: not used
+            pipe = costs.CBU  # control, and memory that PTX does not spell out
         counts[pipe] = counts.get(pipe, 0) + 1
     return counts

@@ -47,7 +47,7 @@ def _jit(fn):
 def seen_before(table, masks, key, sectors):
     """Mark sectors of a line as touched. -> those that were so before. The table is open, of a power of two."""
     size = len(table)
-    k = (key * 0x9E3779B97F4A7C15 >> 20) & (size - 1)
+    k = (key * 0x9E3779B97F4A7C15 >> 30) & (size - 1)
     for _ in range(size):
         if table[k] == key:
             old = masks[k]
@@ -69,7 +69,7 @@ def bits(x):
 @_jit
 def l1_lookup(tags, masks, fill, age, sets, line, sectors, now):
     """-> (sectors present, way's index). A line that is not there takes the place of the one used longest ago."""
-    s = ((line ^ (line >> 12) ^ (line >> 25)) % sets) * WAYS
+    s = (line * 0x9E3779B97F4A7C15 >> 33 & 0x7FFFFFFF) % sets * WAYS  # hashed: strides of a power of two spread too
     oldest = s
     for k in range(s, s + WAYS):
         if tags[k] == line:

@@ -131,10 +131,10 @@ def _speed(counters, card, time):
     work = flops(counters)
     if work:
         peak = 2e-3 * card.sms * card.fp32_lanes * card.clock_mhz
-        yield Metric(section, "FP rate", "", work / us / 1e3, "GFLOP/s", False, f"of {peak * 1e3:,.0f} in FP32")
+        yield Metric(section, "FP rate", "", work / us / 1e3, "GFLOP/s", False, f"of {peak:,.0f} in FP32")
         moved = time.dram_read + time.dram_write
         if moved:
-            ridge = peak * 1e3 / timing(card.key).dram_gbs
+            ridge = peak / timing(card.key).dram_gbs
             side = "left of" if work / moved < ridge else "right of"
             yield Metric(section, "Arithmetic intensity", "", work / moved, "FLOP/B", False,
                          f"{side} the roofline's ridge at {ridge:.1f}")  # fmt: skip
