@@ -103,7 +103,7 @@ def vg_members(w, active, pc, site):
         for other in range(32):
             if active >> other & 1 and load_i32(w + L.SCRATCH_VALUE + 4 * other) == members:
                 same |= 1 << other
-        if members & alive & ~same:
+        if members & alive & ~same & 0xFFFFFFFF:
             continue
         others = active & ~same
         if others:
