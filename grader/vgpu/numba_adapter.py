@@ -57,14 +57,32 @@ def _patch_driver(module: ModuleType) -> None:
 
 
 def _merge(texts: list[bytes]) -> bytes:
-    """Several PTX modules as one: the first one's header, and no declarations of what another defines."""
+    """Several PTX modules as one: the first one's header, and no declarations of what another defines.
+
+    Files are numbered anew. Debug sections, whose labels would collide, are left out; lines are not in them.
+    """
     if len(texts) == 1:
         return texts[0]
+    texts, highest = [_without_debug_sections(text) for text in texts], 0
+    for k, text in enumerate(texts):
+        texts[k] = _renumber(text, highest)
+        highest = max([highest, *map(int, re.findall(rb"^\s*\.file\s+(\d+)", texts[k], re.MULTILINE))])
     header = re.compile(rb"^\s*\.(version|target|address_size)\b.*$", re.MULTILINE)
     extern = re.compile(rb"^\.extern\s+\.func\b[^;{]*;", re.MULTILINE)
-    first = b"\n".join(match[0] for match in header.finditer(texts[0]))
+    first = b"\n".join(match[0] for match in header.finditer(texts[0])).replace(b", debug", b"")
     bodies = [extern.sub(b"", header.sub(b"", text.rstrip(b"\0"))) for text in reversed(texts)]  # callees first
     return first + b"\n" + b"\n".join(bodies)
+
+
+def _without_debug_sections(text: bytes) -> bytes:
+    text = re.sub(rb"^\s*\.section\s+\.debug_\w+\s*\{.*?^\s*\}", b"", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(rb",\s*function_name\s+[^,]+(?=,\s*inlined_at)", b"", text)
+
+
+def _renumber(text: bytes, by: int) -> bytes:
+    """Add to the file numbers of a PTX text."""
+    place = re.compile(rb"((?:^\s*\.file|^\s*\.loc|\binlined_at)\s+)(\d+)", re.MULTILINE)
+    return place.sub(lambda match: match[1] + str(int(match[2]) + by).encode(), text)
 
 
 def _patch_dispatcher(module: ModuleType) -> None:

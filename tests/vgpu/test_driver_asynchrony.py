@@ -228,3 +228,14 @@ def test_a_queued_copy_into_memory_that_was_freed_is_an_illegal_address(device):
     assert code(cu.cuMemAlloc(4)) == "ILLEGAL_ADDRESS"  # sticky
     call(cu.cuDevicePrimaryCtxReset(device))
     assert code(cu.cuMemAlloc(4)) == "SUCCESS"
+
+
+def test_a_batch_of_copies_is_queued_in_order(device):
+    s, a, b, h = stream(), alloc(16), alloc(16), pinned(4)
+    set32(a, 3, 4, s)
+    attributes = cu.CUmemcpyAttributes()
+    attributes.srcAccessOrder = cu.CUmemcpySrcAccessOrder.CU_MEMCPY_SRC_ACCESS_ORDER_STREAM
+    targets, sources = ([cu.CUdeviceptr(x) for x in pair] for pair in ((b, h.ctypes.data), (a, b)))
+    call(cu.cuMemcpyBatchAsync(targets, sources, [16, 16], 2, [attributes], [0], 1, s))
+    call(cu.cuStreamSynchronize(s))
+    assert h.tolist() == [3] * 4

@@ -365,3 +365,19 @@ def test_findings_are_kept_once_a_cause(dev):
     racy[1, 64](d)
     cuda.synchronize()
     assert len(grader.vgpu.findings()) == before + len(found)
+
+
+def test_debug_kernels_with_device_functions_are_put_together(dev):
+    @cuda.jit(device=True, debug=True, opt=False)
+    def half(x):
+        return x / 2
+
+    @cuda.jit(debug=True, opt=False)
+    def halve(x):
+        i = cuda.grid(1)
+        if i < x.size:
+            x[i] = half(x[i])
+
+    d = cuda.to_device(np.full(8, 6, np.float32))
+    halve[1, 32](d)
+    assert d.copy_to_host().tolist() == [3] * 8

@@ -4,8 +4,8 @@ Times are microseconds of the modelled machine, counted from the first call; not
 
 Work starts when its stream, its dependencies, the host call that submitted it and an engine are all ready. Work is put
 on the timelines when it is executed, which is later than, and in another order than, it was submitted; an engine
-therefore fills gaps that an earlier reservation left. Kernels share the compute engine as long as their blocks fit the device
-together.
+therefore fills gaps that an earlier reservation left. Kernels share the compute engine as long as their blocks fit the
+device together.
 """
 
 from __future__ import annotations

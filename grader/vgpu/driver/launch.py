@@ -100,11 +100,11 @@ def check(context: Context, work: Launch) -> None:
         if not context.device.card.limits.clusters:
             raise CudaError(errors.INVALID_CLUSTER_SIZE, f"{context.device.card.name} has no thread block clusters")
         raise CudaError(errors.NOT_SUPPORTED, "thread block clusters are not supported by the virtual GPU")
+    kernel.compile(context)
 
 
 def _launch(ctx: Context, stream: Stream, work: Launch) -> None:
     check(ctx, work)
-    work.kernel.compile(stream.context)
     submit(stream, work, host_us=LAUNCH_US)
 
 
@@ -158,6 +158,13 @@ def launch_host_func(ctx, stream, function, data):
     if not function:
         raise CudaError(errors.INVALID_VALUE)
     host_function(stream, HostFunction(function, data))
+
+
+@entry("cuLaunchHostFunc", STREAM, ptr, ptr, u32, version=13020)
+def launch_host_func_v2(ctx, stream, function, data, mode):
+    if mode > 1:
+        raise CudaError(errors.INVALID_VALUE)
+    launch_host_func(ctx, stream, function, data)
 
 
 def host_function(stream: Stream, work: HostFunction) -> None:

@@ -219,6 +219,30 @@ def _work(node: Node, kind: type[Work]) -> Work:
     return node.work
 
 
+@entry("cuGraphNodeGetParams", NODE, ptr, version=13020)
+def graph_node_get_params(ctx, node, params):
+    """All that a node of one of the common kinds was made from."""
+    told = GraphNodeParams.at(params)
+    ctypes.memset(params, 0, ctypes.sizeof(told))
+    told.type, given, work = node.work.node_type, told.params, node.work
+    if isinstance(work, Launch):
+        _tell_kernel(node, given.kernel)
+    elif isinstance(work, Copy):
+        _tell_copy(node, given.memcpy.copyParams)
+    elif isinstance(work, Set):
+        _tell_set(node, given.memset)
+    elif isinstance(work, HostFunction):
+        _tell_host(node, given.host)
+    elif isinstance(work, ChildGraph):
+        given.graph.graph = work.graph.handle
+    elif isinstance(work, EventRecord | EventWait):
+        given.event.event = work.event.handle
+    elif isinstance(work, AllocNode):
+        given.alloc.bytesize, given.alloc.dptr = work.nbytes, work.address
+    elif isinstance(work, FreeNode):
+        given.free.dptr = work.address
+
+
 _kept: dict[Node, list] = {}  # what cuGraphKernelNodeGetParams points a client at, until its next call
 
 

@@ -5,8 +5,8 @@
 
 An op is a dict of str keys whose values are int, float, bool, str, bytes, None, or lists and dicts of these. Every op
 has `"op"` (which one, below) and `"device"` (ordinal of the device whose context was current). Ops arrive when the call
-is made, not when the queued work is executed, so a replay that issues the same calls in the same order asks for the same
-thing. A call that fails (returns an error) is not recorded.
+is made, not when the queued work is executed, so a replay that issues the same calls in the same order asks for the
+same thing. A call that fails (returns an error) is not recorded.
 
 Numbers that name things are unique in the recording process and never reused:
 

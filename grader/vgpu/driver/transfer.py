@@ -144,6 +144,28 @@ def memcpy_peer_async(ctx, dst, dst_context, src, src_context, nbytes, stream):
     copy(stream, make_copy(dst, src, nbytes, dst_host=False, src_host=False), asynchronous=True)
 
 
+@entry("cuMemcpyWithAttributesAsync", u64, u64, size, ptr, STREAM)
+def memcpy_with_attributes_async(ctx, dst, src, nbytes, attributes, stream):
+    """The attributes say when the source may be read, and hint where the ends are: the strictest reading fits all."""
+    copy(stream, make_copy(dst, src, nbytes), asynchronous=True)
+
+
+@entry("cuMemcpyBatchAsync", ptr, ptr, ptr, size, ptr, ptr, size, STREAM)
+def memcpy_batch_async(ctx, targets, sources, sizes, n, attributes, indices, many, stream):
+    if not n or not targets or not sources or not sizes:
+        raise CudaError(errors.INVALID_VALUE)
+    arrays = [(ctypes.c_uint64 * n).from_address(address) for address in (targets, sources, sizes)]
+    for work in [make_copy(dst, src, nbytes) for dst, src, nbytes in zip(*arrays, strict=True)]:
+        copy(stream, work, asynchronous=True)
+
+
+@entry("cuStreamWriteValue32", STREAM, u64, u32, u32)
+def stream_write_value_32(ctx, stream, address, value, flags):
+    if flags & ~1:  # NO_MEMORY_BARRIER
+        raise CudaError(errors.INVALID_VALUE)
+    _set(stream, True, address, value, 4, 1)
+
+
 def _side(params, side: str) -> tuple[int, bool | None]:
     """The base address of one side of a CUDA_MEMCPY2D/3D, and whether it is said to be host memory."""
     kind = getattr(params, f"{side}MemoryType")
