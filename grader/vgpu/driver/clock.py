@@ -14,25 +14,22 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 
-# What a host call costs, us. Launches: CUDA launch throughput as measured for back-to-back empty kernels on A100
-# (2.7 us a launch in a stream, 1.4 us a node in a graph); others are of the order that Nsight Systems shows.
-LAUNCH_US = 2.7
+from grader.vgpu.model.cards import timing
+
+# What a host call costs, us, of the order that Nsight Systems shows. A launch's cost is the card's (`launch_us`).
 GRAPH_LAUNCH_US = 6.0
-GRAPH_GAP_US = 0.2  # from the end of a node to the start of the next: with KERNEL_US, 1.4 us an empty node
+GRAPH_GAP_US = 0.2  # from the end of a node to the start of the next
 CALL_US = 1.0  # queueing a copy or a memset
 EVENT_US = 0.5
 SYNC_US = 1.5
 QUERY_US = 0.5
 ALLOC_US = 60.0  # cuMemAlloc, cuMemFree, cuMemHostAlloc
 ALLOC_ASYNC_US = 1.5
-# What a copy costs before its first byte, us, and how much slower the driver's staging makes pageable memory
-# (T4: 12.18 GB/s pinned, 3.96 pageable host to device, and 1.58 device to host).
-COPY_LATENCY_US = 8.0
-PAGEABLE_TO_DEVICE = 3.96 / 12.18
-DEVICE_TO_PAGEABLE = 1.58 / 13.01
-NVLINK_GBS = {(8, 0): 300.0, (9, 0): 450.0}  # one direction
-KERNEL_US = 1.2  # from the start of an empty kernel to its end
-DRAM_SHARE = 0.85  # of the peak bandwidth that copies within the device reach
+COPY_LATENCY_US = 8.0  # of a copy, before its first byte
+# Between two devices, of the link's rate. With peer access over NVLink, 376 of 450 GB/s; over PCIe, 9.9 of 25, since the
+# host bridge has to turn it round; without, through buffers in host memory, 37 of 53 and 22 of 25 (published bandwidth
+# tests on H100 SXM and on PCIe 4.0 cards).
+PEER_NVLINK, PEER_PCIE, PEER_STAGED = 0.84, 0.4, 0.78
 
 MAX_SPANS = 200_000
 
@@ -121,20 +118,32 @@ def set_current_graph(graph: int | None) -> None:
     _thread.graph = graph
 
 
-def copy_us(card, kind: str, nbytes: int, pageable: bool) -> float:
-    """How long a copy takes: latency + bytes / bandwidth."""
+def launch_us(card) -> float:
+    """What launching a kernel costs the host."""
+    return timing(card.key).launch_us
+
+
+def empty_kernel_us(card) -> float:
+    """From the start of an empty kernel to its end: a graph of such kernels takes this and GRAPH_GAP_US a node."""
+    return timing(card.key).graph_node_us - GRAPH_GAP_US
+
+
+def copy_us(card, kind: str, nbytes: int, pageable: bool, direct: bool = True) -> float:
+    """How long a copy takes: latency + bytes / bandwidth. `direct`: between devices, with peer access enabled."""
+    times = timing(card.key)
     if kind == "d2d":
-        rate = card.bandwidth_gbs * DRAM_SHARE / 2  # every byte is read and written
-        return KERNEL_US + nbytes / (rate * 1e3)
-    if kind == "p2p":
-        rate = NVLINK_GBS.get(card.cc, card.pcie_gbs) if card.nvlink else card.pcie_gbs
-        return COPY_LATENCY_US + nbytes / (rate * 1e3)
-    rate = card.pcie_gbs
-    if pageable:
-        rate *= DEVICE_TO_PAGEABLE if kind == "d2h" else PAGEABLE_TO_DEVICE
+        return empty_kernel_us(card) + nbytes / (times.dram_gbs / 2 * 1e3)  # every byte is read and written
+    if kind == "p2p" and not direct:
+        rate = times.pinned_to_device_gbs * PEER_STAGED
+    elif kind == "p2p":
+        rate = times.nvlink_gbs * PEER_NVLINK if times.nvlink_gbs else times.pinned_to_device_gbs * PEER_PCIE
+    elif kind == "d2h":
+        rate = times.pageable_to_host_gbs if pageable else times.pinned_to_host_gbs
+    else:
+        rate = times.pageable_to_device_gbs if pageable else times.pinned_to_device_gbs
     return COPY_LATENCY_US + nbytes / (rate * 1e3)
 
 
 def set_us(card, nbytes: int) -> float:
     """How long a memset takes."""
-    return KERNEL_US + nbytes / (card.bandwidth_gbs * DRAM_SHARE * 1e3)
+    return empty_kernel_us(card) + nbytes / (timing(card.key).dram_gbs * 1e3)

@@ -6,7 +6,7 @@ import ctypes
 
 from grader.vgpu.driver import errors
 from grader.vgpu.driver.abi import entry, ptr, u32
-from grader.vgpu.driver.clock import CALL_US, LAUNCH_US
+from grader.vgpu.driver.clock import CALL_US, launch_us
 from grader.vgpu.driver.errors import CudaError
 from grader.vgpu.driver.queue import Stream, submit
 from grader.vgpu.driver.state import DEFAULT_HANDLE, FUNCTION, STREAM, Context
@@ -105,7 +105,7 @@ def check(context: Context, work: Launch) -> None:
 
 def _launch(ctx: Context, stream: Stream, work: Launch) -> None:
     check(ctx, work)
-    submit(stream, work, host_us=LAUNCH_US)
+    submit(stream, work, host_us=launch_us(stream.context.device.card))
 
 
 @entry("cuLaunchKernel", FUNCTION, u32, u32, u32, u32, u32, u32, u32, STREAM, ptr, ptr)

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from grader.vgpu.driver import clock, errors
+from grader.vgpu.driver import clock, errors, paging
 from grader.vgpu.driver.clock import CLOCK, Span
 from grader.vgpu.driver.errors import CudaError
 from grader.vgpu.driver.state import driver
@@ -97,7 +97,9 @@ class Copy(Work):
         total = self.nbytes * self.rows
         pageable = self.src_device is None or self.dst_device is None
         engine = {"h2d": "h2d", "d2h": "d2h", "p2p": "p2p", "d2d": "compute", "h2h": "host"}[self.way]
-        self._occupy(op, engine, clock.copy_us(card, self.way, total, pageable), f"copy {self.way}", total)
+        direct = bool({self.dst_device, self.src_device} & op.stream.context.peers)
+        duration = clock.copy_us(card, self.way, total, pageable, direct)
+        self._occupy(op, engine, duration, f"copy {self.way}", total)
 
     def describe(self) -> dict:
         return {
@@ -199,7 +201,11 @@ class Launch(Work):
             card = replace(card, sms=context.sms)
         shared = kernel.static_shared + self.shared
         time = kernel_time(card, code, self.grid, self.block, shared, kernel.facts.registers, result, kernel.mix)
-        span = self._occupy(op, "compute", time.us, kernel.name, share=kernel.share(self, context))
+        faults, moved, least = paging.touch(card, time.touched, context)
+        duration = max(time.us, least) + faults
+        span = self._occupy(op, "compute", duration, kernel.name, share=kernel.share(self, context))
+        if moved:
+            CLOCK.spans.append(paging.span(span, faults, moved))
         for observer in driver.observers:
             observer(code, self, result, span)
         if result.fault is not None:
