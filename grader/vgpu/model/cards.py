@@ -34,6 +34,7 @@ class Timing:
     pageable_to_device_gbs: float
     pageable_to_host_gbs: float
     nvlink_gbs: float  # 0 where there is none
+    fault_group_us: float  # a group of page faults of managed memory, without its bytes' way
 
 
 # Cells that a card of one's own needs beside those of Timing.

@@ -1,7 +1,7 @@
 """A kernel's time on a card: one SM is simulated with the blocks that it gets first, and scaled to all it gets."""
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from . import costs, program, simulate, traces
 from .cards import Timing, timing
 from .occupancy import Occupancy, occupancy
 
-RAMP_US = 1.2  # from the start of an empty kernel to its end
+NODE_GAP_US = 0.2  # of the time that a node of a graph takes: the rest is from the start of an empty kernel to its end
 BUDGET = 200_000  # warp instructions that are simulated
 SM_PORT = 64.0  # bytes a clock between an SM and L2
 L2_SHARE = 0.8  # of the L2 that holds what is used again
@@ -34,6 +34,7 @@ class Estimate:
     dram_read: float = 0.0
     dram_write: float = 0.0
     cycles: float = 0.0
+    touched: dict[int, float] = field(default_factory=dict)  # allocation's first address -> bytes that the grid touches
 
 
 _programs: dict[int, tuple] = {}
@@ -58,12 +59,12 @@ def kernel_time(card, kernel, grid, block, shared: int, registers: int, result, 
     threads = block[0] * block[1] * block[2]
     fits = occupancy(card.cc, threads, registers, shared)
     trace = counters.trace
+    times = timing(card.key)
     if not counters.counted_blocks or not len(trace.words):
-        return Estimate(RAMP_US, "latency", occupancy=fits)
+        return Estimate(times.graph_node_us - NODE_GAP_US, "latency", occupancy=fits)
     blocks = grid[0] * grid[1] * grid[2]
     nwarps = -(-threads // 32)
     resident = max(1, min(fits.blocks, -(-blocks // card.sms)))
-    times = timing(card.key)
     l2 = card.l2_bytes * L2_SHARE
     traffic = traces.analyse(
         trace,
@@ -92,7 +93,7 @@ def kernel_time(card, kernel, grid, block, shared: int, registers: int, result, 
         if len(_known) > 512:
             _known.clear()
         _known[key] = _estimate(card, times, kernel, counters, traffic, blocks, nwarps, resident, fits, shared, mix)
-    return _known[key]
+    return replace(_known[key], touched=traffic.touched)
 
 
 _known: dict[tuple, Estimate] = {}
@@ -131,7 +132,7 @@ def _estimate(card, times: Timing, kernel, counters, traffic, blocks, nwarps, re
     grid_scale = 32 * scale * sm_blocks
     l1, l2 = out[simulate.O_L1_SECTORS], out[simulate.O_L2_SECTORS]
     return Estimate(
-        us=RAMP_US + time / card.clock_mhz,
+        us=times.graph_node_us - NODE_GAP_US + time / card.clock_mhz,
         bound_by=highest if use[highest] >= BUSY else "latency",
         use=use,
         stalls=_parts(stalls, stalls.sum()),

@@ -61,6 +61,7 @@ class Traffic:
     footprint: float  # bytes that the grid touches
     wave: float  # bytes that the blocks that run together touch
     written: float  # bytes that the grid writes
+    touched: dict[int, float]  # allocation's first address -> bytes that the grid touches
 
 
 def analyse(trace, sites, nwarps: int, nblocks_code: int, grid, wave_blocks: int, l2_bytes: float) -> Traffic:
@@ -74,7 +75,7 @@ def analyse(trace, sites, nwarps: int, nblocks_code: int, grid, wave_blocks: int
     nsites = max(1, len(sites))
     miss = np.ones(nsites)
     if not len(places):
-        return Traffic(words, entries, miss, 0.0, 0.0, 0.0)
+        return Traffic(words, entries, miss, 0.0, 0.0, 0.0, {})
     lines = words[places] >> 4
     sectors = _popcount(words[places] & 15)
     shared = _mark_common(words, places, lines, of_block, n)
@@ -85,6 +86,8 @@ def analyse(trace, sites, nwarps: int, nblocks_code: int, grid, wave_blocks: int
         own = of_site == site
         whole[site], together[site] = _shares(lines[own], of_block[own], trace.blocks, grid, wave_blocks, shared[own])
     footprint = wave = written = 0.0
+    touched = {}
+    first_of = dict(zip(ranks.tolist(), lows.tolist(), strict=True))
     allocation = lines >> ALLOCATION_SHIFT
     for rank in np.unique(allocation):
         own = allocation == rank
@@ -94,13 +97,14 @@ def analyse(trace, sites, nwarps: int, nblocks_code: int, grid, wave_blocks: int
         limit = min(1.0, sizes.get(int(rank), all_of_it) / max(all_of_it, 1.0))
         whole[np.unique(of_site[own])] *= limit
         footprint += all_of_it * limit
+        touched[first_of[int(rank)]] = all_of_it * limit
         at_once = unique * min(blocks, wave_blocks) * np.average(together[of_site[own]], weights=weight)
         wave += min(at_once, sizes.get(int(rank), at_once))
         if any(sites[s].kind != 0 for s in np.unique(of_site[own])):
             written += all_of_it * limit
     kept = min(1.0, l2_bytes / max(footprint, 1.0))  # what one wave of blocks leaves in L2 for a later one
     miss = whole + (np.maximum(together, whole) - whole) * (1 - kept)
-    return Traffic(words, entries, miss, footprint, wave, written)
+    return Traffic(words, entries, miss, footprint, wave, written, touched)
 
 
 def _popcount(x):
