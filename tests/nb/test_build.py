@@ -85,6 +85,19 @@ def test_lessons_store_outputs_without_errors_or_paths():
                 assert "/tmp" not in said and "0x" not in said, (path.name, cell.id, said)
 
 
+def test_no_line_of_code_is_wider_than_a_notebook():
+    paths = [*(ROOT / "lessons").glob("*.ipynb"), *SOLUTIONS]
+    wide = [
+        (path.name, line)
+        for path in paths
+        for cell in nbformat.read(path, 4).cells
+        if cell.cell_type == "code"
+        for line in cell.source.split("\n")
+        if len(line) > 97
+    ]
+    assert wide == []
+
+
 def test_text_is_pulled_from_a_notebook(tmp_path):
     (tmp_path / "solutions" / "00-first-kernel").mkdir(parents=True)
     notebook = tmp_path / "solutions" / "00-first-kernel" / "mend.ipynb"
