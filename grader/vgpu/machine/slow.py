@@ -186,6 +186,12 @@ def add_halves(old, value, bf):
 
 
 @inner
+def flushed(bits):
+    """A subnormal float32 to the zero of its sign."""
+    return bits if bits & 0x7F800000 else bits & 0x80000000
+
+
+@inner
 def updated(old, value, compare, op, kind):
     """New content of a word for an atomic: all as zero-extended 64-bit integers."""
     if op == EXCH:
@@ -222,6 +228,11 @@ def updated(old, value, compare, op, kind):
     return (old if less else value) if op == MIN else (value if less else old)
 
 
+@inner
+def shared_place(space, address):
+    return space == L.SPACE_SHARED or (space == L.SPACE_GENERIC and (address >> L.WINDOW_SHIFT) & 0xFF == 1)
+
+
 @machine_function("void(int64,int32,int32,int32,int32,int32,int32)")
 def vg_atomic(w, mask, site, op, kind, nbytes, space):
     """Lane by lane, in lane order: each sees what the ones before it left."""
@@ -242,7 +253,10 @@ def vg_atomic(w, mask, site, op, kind, nbytes, space):
             old = np.int64(load_u32(p))
         else:
             old = np.int64(load_u16(p))
-        new = updated(old, value, compare, op, kind)
+        if kind == T_F32 and op == ADD and not shared_place(space, load_i64(w + L.SCRATCH_ADDRESS + 8 * lane)):
+            new = flushed(updated(flushed(old), flushed(value), compare, op, kind))  # PTX ISA, atom: in global memory only
+        else:
+            new = updated(old, value, compare, op, kind)
         if new != old:
             store_i64(g + G_PROGRESS, load_i64(g + G_PROGRESS) + 1)
             if nbytes == 8:
