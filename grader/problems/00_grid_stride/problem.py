@@ -29,7 +29,7 @@ PROBLEM = Problem(
     entry=Kernel(
         "grid_stride",
         (Array("x", _shape), Array("y", _shape, "output")),
-        grid=lambda sizes: (216 if sizes["n"] > 10_000 else 4,),
+        grid=lambda sizes: (432 if sizes["n"] > 10_000 else 4,),
         block=lambda sizes: (256 if sizes["n"] > 10_000 else 128,),
     ),
     cases=tuple(Case({"n": n}) for n in (1, 127, 512, 1000, 4099)),
@@ -46,5 +46,5 @@ PROBLEM = Problem(
         "Start each thread at cuda.grid(1) and let it move on by as many elements as the grid has threads.",
         "for i in range(cuda.grid(1), x.size, cuda.gridsize(1)): y[i] = ...",
     ),
-    speed=Speed(bar=1.5, modelled=Case({"n": 1 << 20}), measured=Case({"n": 1 << 27})),
+    speed=Speed(bar=1.3, modelled=Case({"n": 1 << 21}), measured=Case({"n": 1 << 27})),
 )

@@ -52,5 +52,5 @@ PROBLEM = Problem(
         " swapped. Each of the 32 x 8 threads handles four elements.",
         "tile = cuda.shared.array((32, 33), float32): the extra column puts the elements of a column in 32 banks.",
     ),
-    speed=Speed(bar=1.5, modelled=_case(512, 512), measured=_case(16384, 16384)),
+    speed=Speed(bar=1.4, modelled=_case(1024, 1024), measured=_case(16384, 16384)),
 )
