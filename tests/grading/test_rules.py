@@ -205,8 +205,9 @@ def test_marks_rise_in_steps_from_the_baseline_to_the_reference():
 
 
 def test_an_ambiguous_time_is_decided_for_the_student():
-    assert decide(evidence(timing=timed(speedup=1.45, spread=0.1))).code == "AC"
-    assert decide(evidence(timing=timed(speedup=1.35, spread=0.1))).code == "SLOW"
+    bar = PROBLEM.speed.bar
+    assert decide(evidence(timing=timed(speedup=bar - 0.05, spread=0.1))).code == "AC"
+    assert decide(evidence(timing=timed(speedup=bar - 0.15, spread=0.1))).code == "SLOW"
 
 
 def array(*values):
