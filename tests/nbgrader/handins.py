@@ -61,6 +61,7 @@ def source():
         new_markdown_cell("# Mend"),
         new_code_cell("import numpy as np\nfrom numba import cuda"),
         new_code_cell(solution, metadata=marks("answer", solution=True)),
+        new_code_cell('check("00_mend", mend)', metadata=marks("look", locked=True)),
         new_code_cell(check, metadata=marks("00_mend", grade=True, points=10)),
         new_markdown_cell("Well done.", metadata=marks("remark", locked=True)),
     ]

@@ -73,6 +73,7 @@ def test_what_a_cell_raised_stands_below_it(graded):
     said = {c.source.split("\n")[-1]: "".join(o.get("text", "") for o in c.outputs) for c in nb.cells if "outputs" in c}
     assert "SyntaxError" in said["this is no Python"]
     assert "EOFError" in said["input()"]
+    assert not said['check("00_mend", mend)'].strip()  # run by nobody: no error of its own
 
 
 def test_export_has_a_state_for_everyone_and_no_number_for_what_nobody_marked(graded):
