@@ -61,6 +61,7 @@ def counters_of(counters) -> dict[str, float]:
     """The machine's counts under the names that rules use, for the whole grid.
 
     global_{load,store,atomic}_{requests,sectors,ideal_sectors}: a request is one warp's instruction, a sector 32 bytes.
+    async_requests: those of the global load requests that are asynchronous copies.
     shared_{requests,wavefronts,ideal_wavefronts}: wavefronts over ideal ones are the ways of bank conflict.
     """
     found: Counter = Counter()
@@ -71,6 +72,8 @@ def counters_of(counters) -> dict[str, float]:
         elif sectors and site.space in (layout.SPACE_GLOBAL, layout.SPACE_GENERIC):
             what = f"global_{_KINDS.get(site.kind, 'load')}"
             found.update({f"{what}_requests": requests, f"{what}_sectors": sectors, f"{what}_ideal_sectors": ideal})
+            if site.kind == layout.ASYNC_READ:
+                found["async_requests"] += requests
     found.setdefault("shared_requests", 0)
     return {name: n * counters.scale for name, n in found.items()}
 
