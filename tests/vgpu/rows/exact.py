@@ -107,7 +107,9 @@ def add(x: Value, y: Value, mode="rn") -> Value:
         return Value(False, NAN)
     if INF in (x.what, y.what):
         return x if x.what == INF else y
-    return signed(x.number + y.number, x.negative if x.what == y.what == 0 and x.negative == y.negative else mode == "rm")
+    return signed(
+        x.number + y.number, x.negative if x.what == y.what == 0 and x.negative == y.negative else mode == "rm"
+    )
 
 
 def negate(x: Value) -> Value:
@@ -125,7 +127,7 @@ def multiply(x: Value, y: Value) -> Value:
 
 def divide(x: Value, y: Value) -> Value:
     negative = x.negative != y.negative
-    if NAN in (x.what, y.what) or x.what == y.what and x.what in (INF, 0):
+    if NAN in (x.what, y.what) or (x.what == y.what and x.what in (INF, 0)):
         return Value(False, NAN)
     if x.what == INF or y.what == 0:
         return Value(negative, INF)
@@ -201,8 +203,24 @@ def edges(kind: str, seed: int = 3, extra: int = 24) -> list[int]:
     f = FORMATS[kind]
     one = f.bias << f.mbits
     least = 1 << f.mbits
-    bits = [0, 1, 2, least - 1, least, least + 1, one - 1, one, one + 1, f.biggest, f.biggest - 1, f.inf, f.inf | 1 << (f.mbits - 1)]
-    bits += [(f.bias + n) << f.mbits for n in (1, -1, f.mbits, f.mbits + 1, -f.mbits - 1, -f.bias // 2, f.bias // 2, f.bias)]
+    bits = [
+        0,
+        1,
+        2,
+        least - 1,
+        least,
+        least + 1,
+        one - 1,
+        one,
+        one + 1,
+        f.biggest,
+        f.biggest - 1,
+        f.inf,
+        f.inf | 1 << (f.mbits - 1),
+    ]
+    bits += [
+        (f.bias + n) << f.mbits for n in (1, -1, f.mbits, f.mbits + 1, -f.mbits - 1, -f.bias // 2, f.bias // 2, f.bias)
+    ]
     bits += [one + (1 << (f.mbits - 1)), one + least // 2 + 1, encode(Value(False, Fraction(1, 3)), kind)]
     out = [b | s for b in bits for s in (0, f.sign)]
     rng = random.Random(seed)

@@ -20,7 +20,12 @@ BITS = {"pred": 8, "f16": 16, "bf16": 16, "f32": 32, "f64": 64, "f16x2": 32, "bf
 REGISTER = {"pred": "pred", "f32": "f32", "f64": "f64"}
 SENTINEL = 0x5A5A5A5A5A5A5A5A  # what lanes that do not run the instruction must keep
 QUIET = LaunchOptions(racecheck=False, initcheck=False, deadline=60.0)
-VARIANTS = ("each lane its own operands", "warp-uniform operands", "own operands, odd lanes", "uniform operands, odd lanes")
+VARIANTS = (
+    "each lane its own operands",
+    "warp-uniform operands",
+    "own operands, odd lanes",
+    "uniform operands, odd lanes",
+)
 
 
 def bits_of(kind: str) -> int:
@@ -151,7 +156,9 @@ def _run_row(memory, kernel, row):
     source = memory.allocate(packed.nbytes)
     memory.view(source.address, packed.nbytes)[:] = packed.view(np.uint8).ravel()
     target = memory.allocate(count * 4 * len(dst) * 256)
-    result = launch(kernel, (count, 1, 1), (32, 1, 1), struct.pack("<qq", source.address, target.address), options=QUIET)
+    result = launch(
+        kernel, (count, 1, 1), (32, 1, 1), struct.pack("<qq", source.address, target.address), options=QUIET
+    )
     assert result.fault is None, f"{row.ptx}: {result.fault}"
     got = memory.view(target.address, target.nbytes).view(np.uint64).reshape(count, 4, len(dst), 32)
     wanted = [row.want(*case) for case in cases]
@@ -185,7 +192,9 @@ def _run_row(memory, kernel, row):
     return wrong
 
 
-def run_text(body: str, *, inputs: bytes = b"", out_bytes: int, block=32, grid=1, decls="", options=None, shared=0, prelude=""):
+def run_text(
+    body: str, *, inputs: bytes = b"", out_bytes: int, block=32, grid=1, decls="", options=None, shared=0, prelude=""
+):
     """Run one hand-written kernel body. %in and %out hold the arrays' addresses, %tid the thread. -> (bytes, result)."""
     text = HEADER + prelude + (
         f".visible .entry k(.param .u64 k_in, .param .u64 k_out)\n{{\n.reg .pred %p<32>; .reg .b16 %h<32>; .reg .b32 %r<64>;"
@@ -210,7 +219,7 @@ def close(kind: str, exact: float, *, relative: float = 0.0, absolute: float = 0
 
     def accepts(got):
         value = f32_value(got) if kind == "f32" else struct.unpack("<e", struct.pack("<H", got))[0]
-        if math.isinf(exact) or exact == 0.0 and not absolute:
+        if math.isinf(exact) or (exact == 0.0 and not absolute):
             return value == exact
         return abs(value - exact) <= max(relative * abs(exact), absolute)
 

@@ -113,7 +113,11 @@ class Maker:
         if kind == 8 and self.choose(3) == 0:
             return ("exit" if self.barriers else self.pick(("exit", "leave")), self.condition())
         if kind == 9:
-            return ("guard", self.condition(), ("set", self.pick(WORDS), self.pick(list(BINARY)), self.word(), self.word()))
+            return (
+                "guard",
+                self.condition(),
+                ("set", self.pick(WORDS), self.pick(list(BINARY)), self.word(), self.word()),
+            )
         if kind == 10 and self.depth < 3:  # two ways into one piece of code, as && and || make
             self.depth += 1
             made = ("either", self.condition(), self.condition(), self.block(False, loop), self.block(False, loop))
@@ -200,7 +204,9 @@ class Printer:
         self.say(f"mov.b32 %t, {self.name(a)}; add.cc.u32 %t, %t, {self.name(b)}; addc.u32 %{d}, %{e}, 0;")
 
     def address(self, index, mask, base):
-        self.say(f"mov.b32 %t, {self.name(index)}; and.b32 %t, %t, {mask}; mul.wide.u32 %dt, %t, 4; add.u64 %dt, %dt, {base};")
+        self.say(
+            f"mov.b32 %t, {self.name(index)}; and.b32 %t, %t, {mask}; mul.wide.u32 %dt, %t, 4; add.u64 %dt, %dt, {base};"
+        )
 
     def load_(self, d, a):
         self.address(a, 63, "%table")
@@ -299,11 +305,17 @@ def ptx_of(program: Program) -> str:
     """The program as a kernel k(in, out, u0): 64 words of table in; per thread all registers out."""
     counters = program.counters
     lines = [".visible .entry k(.param .u64 k_in, .param .u64 k_out, .param .u32 k_u)", "{"]
-    lines.append("  .local .align 4 .b8 scratch[32]; .reg .b64 %mine, %table, %out, %dt, %d<2>; .reg .pred %p<3>, %yes, %there;")
+    lines.append(
+        "  .local .align 4 .b8 scratch[32]; .reg .b64 %mine, %table, %out, %dt, %d<2>; .reg .pred %p<3>, %yes, %there;"
+    )
     lines.append("  .reg .b32 %r<5>, %u<3>, %t, %t2, %lane, %tid, %members, %n;")
     lines += [f"  .reg .b32 %{c}; .reg .pred %q{c[1:]};" for c in counters]
-    lines.append("  ld.param.u64 %table, [k_in]; ld.param.u64 %out, [k_out]; ld.param.u32 %u0, [k_u]; mov.u32 %u1, %ctaid.x;")
-    lines.append("  mov.u64 %mine, scratch; ld.const.u32 %u2, [%table+20]; mov.u32 %tid, %tid.x; mov.u32 %lane, %laneid;")
+    lines.append(
+        "  ld.param.u64 %table, [k_in]; ld.param.u64 %out, [k_out]; ld.param.u32 %u0, [k_u]; mov.u32 %u1, %ctaid.x;"
+    )
+    lines.append(
+        "  mov.u64 %mine, scratch; ld.const.u32 %u2, [%table+20]; mov.u32 %tid, %tid.x; mov.u32 %lane, %laneid;"
+    )
     lines.append("  mov.b32 %members, -1;")
     lines += [f"  {t}" for t in INITIAL_PTX]
     lines += [f"  mov.b32 %{c}, {k};" for k, c in enumerate(counters)]
@@ -345,7 +357,16 @@ class Lane:
 
     def __init__(self, program, tid, block, u0):
         table5 = TABLE[5]
-        self.env = {"u0": u0, "u1": block, "u2": table5, "r0": tid, "r1": 7, "r2": tid & 3, "r3": u0, "r4": tid * 0x9E3779B1 & M32}
+        self.env = {
+            "u0": u0,
+            "u1": block,
+            "u2": table5,
+            "r0": tid,
+            "r1": 7,
+            "r2": tid & 3,
+            "r3": u0,
+            "r4": tid * 0x9E3779B1 & M32,
+        }
         self.env |= {"d0": tid, "d1": 0x123456789}
         self.env |= {"p0": (tid & 3) < 2, "p1": block != 0, "p2": signed(self.env["r4"]) > 0}
         self.env |= {c: k for k, c in enumerate(program.counters)}

@@ -49,8 +49,12 @@ def test_setp_of_floats(kind):
     for name in (*CMP, *(f"{c}u" for c in CMP), "num", "nan"):
         rows.append(Row(f"setp.{name}.{kind} $d, $a, $b;", "pred", f"{kind} {kind}", cases, float_compare(name, kind)))
     if kind in ("f32", "f16"):
-        rows.append(Row(f"setp.eq.ftz.{kind} $d, $a, $b;", "pred", f"{kind} {kind}", cases, float_compare("eq", kind, True)))
-        rows.append(Row(f"setp.ltu.ftz.{kind} $d, $a, $b;", "pred", f"{kind} {kind}", cases, float_compare("ltu", kind, True)))
+        rows.append(
+            Row(f"setp.eq.ftz.{kind} $d, $a, $b;", "pred", f"{kind} {kind}", cases, float_compare("eq", kind, True))
+        )
+        rows.append(
+            Row(f"setp.ltu.ftz.{kind} $d, $a, $b;", "pred", f"{kind} {kind}", cases, float_compare("ltu", kind, True))
+        )
     run_rows(rows)
 
 
@@ -60,18 +64,26 @@ def test_setp_combined_with_a_predicate_and_its_complement():
     for name, fn in (("and", operator.and_), ("or", operator.or_), ("xor", operator.xor)):
         rows.append(
             Row(
-                f"setp.lt.{name}.s32 $d|$q, $a, $b, $c;", "pred pred", "b32 b32 pred", cases,
+                f"setp.lt.{name}.s32 $d|$q, $a, $b, $c;",
+                "pred pred",
+                "b32 b32 pred",
+                cases,
                 lambda a, b, c, f=fn: (f(int(as_kind(a, "s32") < b), c), f(1 - int(as_kind(a, "s32") < b), c)),
             )
-        )  # fmt: skip
+        )
         rows.append(
             Row(
-                f"setp.lt.{name}.s32 $d, $a, $b, !$c;", "pred", "b32 b32 pred", cases,
+                f"setp.lt.{name}.s32 $d, $a, $b, !$c;",
+                "pred",
+                "b32 b32 pred",
+                cases,
                 lambda a, b, c, f=fn: f(int(as_kind(a, "s32") < b), 1 - c),
             )
-        )  # fmt: skip
+        )
     pairs = [(a, b) for a, b, c in cases if c]
-    rows.append(Row("setp.ge.u32 $d|$q, $a, $b;", "pred pred", "b32 b32", pairs, lambda a, b: (int(a >= b), int(a < b))))
+    rows.append(
+        Row("setp.ge.u32 $d|$q, $a, $b;", "pred pred", "b32 b32", pairs, lambda a, b: (int(a >= b), int(a < b)))
+    )
     run_rows(rows)
 
 
@@ -79,16 +91,21 @@ def test_setp_combined_with_a_predicate_and_its_complement():
 def test_setp_of_pairs(kind):
     single = kind[:-2]
     few = edges(single, extra=2)
-    cases = mix([a | b << 16 for a, b in zip(few, few[1:] + few[:1], strict=True)], [a | a << 16 for a in few], limit=200)
+    cases = mix(
+        [a | b << 16 for a, b in zip(few, few[1:] + few[:1], strict=True)], [a | a << 16 for a in few], limit=200
+    )
     rows = []
     for name in ("eq", "lt", "geu", "nan"):
         one = float_compare(name, single)
         rows.append(
             Row(
-                f"setp.{name}.{kind} $d|$q, $a, $b;", "pred pred", f"{kind} {kind}", cases,
+                f"setp.{name}.{kind} $d|$q, $a, $b;",
+                "pred pred",
+                f"{kind} {kind}",
+                cases,
                 lambda a, b, f=one: (f(a & 0xFFFF, b & 0xFFFF), f(a >> 16, b >> 16)),
             )
-        )  # fmt: skip
+        )
     run_rows(rows)
 
 
@@ -98,14 +115,20 @@ def test_set_gives_ones_or_a_float():
     for name in ("eq", "lt", "ge"):
         want = lambda a, b, f=CMP[name]: int(f(as_kind(a, "s32"), as_kind(b, "s32")))  # noqa: E731
         rows.append(Row(f"set.{name}.u32.s32 $d, $a, $b;", "b32", "b32 b32", ints, lambda a, b, w=want: -w(a, b)))
-        rows.append(Row(f"set.{name}.f32.s32 $d, $a, $b;", "f32", "b32 b32", ints, lambda a, b, w=want: w(a, b) * 0x3F800000))
+        rows.append(
+            Row(f"set.{name}.f32.s32 $d, $a, $b;", "f32", "b32 b32", ints, lambda a, b, w=want: w(a, b) * 0x3F800000)
+        )
     for name in ("neu", "gt", "num"):
         want = float_compare(name, "f32")
         rows.append(Row(f"set.{name}.s32.f32 $d, $a, $b;", "b32", "f32 f32", fl, lambda a, b, w=want: -w(a, b)))
-        rows.append(Row(f"set.{name}.f32.f32 $d, $a, $b;", "f32", "f32 f32", fl, lambda a, b, w=want: w(a, b) * 0x3F800000))
+        rows.append(
+            Row(f"set.{name}.f32.f32 $d, $a, $b;", "f32", "f32 f32", fl, lambda a, b, w=want: w(a, b) * 0x3F800000)
+        )
     want = float_compare("lt", "f32")
     three = [(a, b, k) for a, b in fl[:60] for k in (0, 1)]
-    rows.append(Row("set.lt.and.u32.f32 $d, $a, $b, $c;", "b32", "f32 f32 pred", three, lambda a, b, c, w=want: -(w(a, b) & c)))
+    rows.append(
+        Row("set.lt.and.u32.f32 $d, $a, $b, $c;", "b32", "f32 f32 pred", three, lambda a, b, c, w=want: -(w(a, b) & c))
+    )
     run_rows(rows)
 
 
@@ -117,21 +140,31 @@ def test_set_of_halves(kind):
     rows = []
     for name in ("eq", "gtu", "nan"):
         w = float_compare(name, kind)
-        rows.append(Row(f"set.{name}.{kind}.{kind} $d, $a, $b;", kind, f"{kind} {kind}", cases, lambda a, b, w=w: w(a, b) * one))
-        rows.append(Row(f"set.{name}.u32.{kind} $d, $a, $b;", "b32", f"{kind} {kind}", cases, lambda a, b, w=w: -w(a, b)))
+        rows.append(
+            Row(f"set.{name}.{kind}.{kind} $d, $a, $b;", kind, f"{kind} {kind}", cases, lambda a, b, w=w: w(a, b) * one)
+        )
+        rows.append(
+            Row(f"set.{name}.u32.{kind} $d, $a, $b;", "b32", f"{kind} {kind}", cases, lambda a, b, w=w: -w(a, b))
+        )
         pairs = [(a | b << 16, b | b << 16) for a, b in cases[:80]]
         rows.append(
             Row(
-                f"set.{name}.{kind}x2.{kind}x2 $d, $a, $b;", "b32", "b32 b32", pairs,
+                f"set.{name}.{kind}x2.{kind}x2 $d, $a, $b;",
+                "b32",
+                "b32 b32",
+                pairs,
                 lambda a, b, w=w: (w(a & 0xFFFF, b & 0xFFFF) | w(a >> 16, b >> 16) << 16) * one,
             )
-        )  # fmt: skip
+        )
         rows.append(
             Row(
-                f"set.{name}.u32.{kind}x2 $d, $a, $b;", "b32", "b32 b32", pairs,
+                f"set.{name}.u32.{kind}x2 $d, $a, $b;",
+                "b32",
+                "b32 b32",
+                pairs,
                 lambda a, b, w=w: (w(a & 0xFFFF, b & 0xFFFF) | w(a >> 16, b >> 16) << 16) * 0xFFFF,
             )
-        )  # fmt: skip
+        )
     run_rows(rows)
 
 
@@ -144,10 +177,13 @@ def test_selp_and_slct():
         rows.append(Row(f"selp.{kind} $d, $a, $b, $c;", reg, f"{reg} {reg} pred", cases, lambda a, b, c: a if c else b))
         rows.append(
             Row(
-                f"slct.{kind}.s32 $d, $a, $b, $c;", reg, f"{reg} {reg} b32", [(a, b, x) for a, b, c in cases for x in (c, 0x80000000 + c)],
+                f"slct.{kind}.s32 $d, $a, $b, $c;",
+                reg,
+                f"{reg} {reg} b32",
+                [(a, b, x) for a, b, c in cases for x in (c, 0x80000000 + c)],
                 lambda a, b, c: a if c < 0x80000000 else b,
             )
-        )  # fmt: skip
+        )
     cases = [(1, 2, c) for c in edges("f32")]
 
     def pick(a, b, c):
@@ -156,7 +192,13 @@ def test_selp_and_slct():
 
     rows.append(Row("slct.u32.f32 $d, $a, $b, $c;", "b32", "b32 b32 f32", cases, pick))
     rows.append(
-        Row("slct.ftz.u32.f32 $d, $a, $b, $c;", "b32", "b32 b32 f32", cases, lambda a, b, c: pick(a, b, flushed(c, "f32")))
+        Row(
+            "slct.ftz.u32.f32 $d, $a, $b, $c;",
+            "b32",
+            "b32 b32 f32",
+            cases,
+            lambda a, b, c: pick(a, b, flushed(c, "f32")),
+        )
     )
     run_rows(rows)
 

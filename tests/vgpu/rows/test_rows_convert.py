@@ -25,7 +25,22 @@ def extended(x, kind):
 def integers(kind):
     n = int(kind[1:])
     near = [(1 << k) + d for k in range(8, n, 5) for d in (-1, 0, 1)]
-    ties = [0x1000001, 0x1000003, 0x3000001, (1 << 53) + 1, (1 << 53) + 3, (1 << 62) + (1 << 38), (1 << 62) + (1 << 38) + 1, 2049, 2051, 65504, 65519, 65520, 257, 259]
+    ties = [
+        0x1000001,
+        0x1000003,
+        0x3000001,
+        (1 << 53) + 1,
+        (1 << 53) + 3,
+        (1 << 62) + (1 << 38),
+        (1 << 62) + (1 << 38) + 1,
+        2049,
+        2051,
+        65504,
+        65519,
+        65520,
+        257,
+        259,
+    ]
     some = values(max(n, 16)) + near + ties + [-x for x in near + ties]
     return [(x & ((1 << n) - 1),) for x in dict.fromkeys(some)]
 
@@ -35,7 +50,13 @@ def test_integer_to_integer(skind):
     rows = []
     for dkind in INTEGERS:
         rows.append(
-            Row(f"cvt.{dkind}.{skind} $d, $a;", dkind, skind, integers(skind), lambda a, s=skind, d=dkind: extended(as_kind(a, s), d))
+            Row(
+                f"cvt.{dkind}.{skind} $d, $a;",
+                dkind,
+                skind,
+                integers(skind),
+                lambda a, s=skind, d=dkind: extended(as_kind(a, s), d),
+            )
         )
         low, high = limits(dkind)
         want = lambda a, s=skind, lo=low, hi=high: max(lo, min(hi, as_kind(a, s)))  # noqa: E731
@@ -78,7 +99,9 @@ def to_integer(skind, dkind, mode, ftz=False):
         if v.what == INF:
             return low if v.negative else high
         x = v.number
-        whole = {"rz": lambda: int(x), "rm": lambda: x.__floor__(), "rp": lambda: x.__ceil__(), "rn": lambda: round(x)}[mode]()
+        whole = {"rz": lambda: int(x), "rm": lambda: x.__floor__(), "rp": lambda: x.__ceil__(), "rn": lambda: round(x)}[
+            mode
+        ]()
         return max(low, min(high, whole))
 
     return want
@@ -115,7 +138,12 @@ def convert(skind, dkind, mode="rn", *, ftz=False, sat=False, relu=False, integr
         v = decode(a, skind)
         if integral and v.what not in (NAN, INF):
             x = v.number
-            whole = {"rzi": lambda: int(x), "rmi": lambda: x.__floor__(), "rpi": lambda: x.__ceil__(), "rni": lambda: round(x)}[integral]()
+            whole = {
+                "rzi": lambda: int(x),
+                "rmi": lambda: x.__floor__(),
+                "rpi": lambda: x.__ceil__(),
+                "rni": lambda: round(x),
+            }[integral]()
             v = Value(v.negative, Fraction(abs(whole)))
         if sat:
             if v.what == NAN or v.negative or v.what == 0:
@@ -139,7 +167,12 @@ def narrowing(skind, dkind):
     for bits in (0, 1, 2, (1 << f.mbits) - 1, 1 << f.mbits, f.bias << f.mbits, (f.bias << f.mbits) + 1, f.biggest):
         low = decode(bits, dkind).what
         high = decode(bits + 1, dkind).what if bits != f.biggest else low * 2 - decode(bits - 1, dkind).what
-        for k in (Fraction(1, 2), Fraction(1, 4), Fraction(1, 2) + Fraction(1, 1 << 12), Fraction(1, 2) - Fraction(1, 1 << 12)):
+        for k in (
+            Fraction(1, 2),
+            Fraction(1, 4),
+            Fraction(1, 2) + Fraction(1, 1 << 12),
+            Fraction(1, 2) - Fraction(1, 1 << 12),
+        ):
             out += [encode(Value(n, low + (high - low) * k), skind) for n in (False, True)]
         middle = encode(Value(False, (low + high) / 2), skind)
         out += [middle + 1, middle - 1 if middle else 0]
@@ -150,26 +183,56 @@ def narrowing(skind, dkind):
 def test_narrowing_rounds_once(mode):
     rows = []
     for skind, dkind in (("f64", "f32"), ("f64", "f16"), ("f64", "bf16"), ("f32", "f16"), ("f32", "bf16")):
-        rows.append(Row(f"cvt.{mode}.{dkind}.{skind} $d, $a;", dkind, skind, narrowing(skind, dkind), convert(skind, dkind, mode)))
-    rows.append(Row(f"cvt.{mode}.ftz.f32.f64 $d, $a;", "f32", "f64", narrowing("f64", "f32"), convert("f64", "f32", mode, ftz=True)))
+        rows.append(
+            Row(
+                f"cvt.{mode}.{dkind}.{skind} $d, $a;",
+                dkind,
+                skind,
+                narrowing(skind, dkind),
+                convert(skind, dkind, mode),
+            )
+        )
+    rows.append(
+        Row(
+            f"cvt.{mode}.ftz.f32.f64 $d, $a;",
+            "f32",
+            "f64",
+            narrowing("f64", "f32"),
+            convert("f64", "f32", mode, ftz=True),
+        )
+    )
     run_rows(rows)
 
 
 def test_widening_saturation_and_flushing():
     rows = []
     for skind, dkind in (("f16", "f32"), ("bf16", "f32"), ("f16", "f64"), ("bf16", "f64"), ("f32", "f64")):
-        rows.append(Row(f"cvt.{dkind}.{skind} $d, $a;", dkind, skind, [(b,) for b in edges(skind)], convert(skind, dkind)))
+        rows.append(
+            Row(f"cvt.{dkind}.{skind} $d, $a;", dkind, skind, [(b,) for b in edges(skind)], convert(skind, dkind))
+        )
     one = [(b,) for b in edges("f32")]
     rows.append(Row("cvt.sat.f32.f32 $d, $a;", "f32", "f32", one, convert("f32", "f32", sat=True)))
     rows.append(Row("cvt.ftz.f32.f32 $d, $a;", "f32", "f32", one, convert("f32", "f32", ftz=True)))
     rows.append(Row("cvt.ftz.sat.f32.f32 $d, $a;", "f32", "f32", one, convert("f32", "f32", ftz=True, sat=True)))
     rows.append(Row("cvt.ftz.f64.f32 $d, $a;", "f64", "f32", one, convert("f32", "f64", ftz=True)))
-    rows.append(Row("cvt.sat.f64.f64 $d, $a;", "f64", "f64", [(b,) for b in edges("f64")], convert("f64", "f64", sat=True)))
-    rows.append(Row("cvt.rn.sat.f16.f32 $d, $a;", "f16", "f32", narrowing("f32", "f16"), convert("f32", "f16", sat=True)))
-    rows.append(Row("cvt.rn.sat.f32.f64 $d, $a;", "f32", "f64", narrowing("f64", "f32"), convert("f64", "f32", sat=True)))
-    rows.append(Row("cvt.rn.ftz.f16.f32 $d, $a;", "f16", "f32", narrowing("f32", "f16"), convert("f32", "f16", ftz=True)))
-    rows.append(Row("cvt.rn.relu.f16.f32 $d, $a;", "f16", "f32", narrowing("f32", "f16"), convert("f32", "f16", relu=True)))
-    rows.append(Row("cvt.rn.relu.bf16.f32 $d, $a;", "bf16", "f32", narrowing("f32", "bf16"), convert("f32", "bf16", relu=True)))
+    rows.append(
+        Row("cvt.sat.f64.f64 $d, $a;", "f64", "f64", [(b,) for b in edges("f64")], convert("f64", "f64", sat=True))
+    )
+    rows.append(
+        Row("cvt.rn.sat.f16.f32 $d, $a;", "f16", "f32", narrowing("f32", "f16"), convert("f32", "f16", sat=True))
+    )
+    rows.append(
+        Row("cvt.rn.sat.f32.f64 $d, $a;", "f32", "f64", narrowing("f64", "f32"), convert("f64", "f32", sat=True))
+    )
+    rows.append(
+        Row("cvt.rn.ftz.f16.f32 $d, $a;", "f16", "f32", narrowing("f32", "f16"), convert("f32", "f16", ftz=True))
+    )
+    rows.append(
+        Row("cvt.rn.relu.f16.f32 $d, $a;", "f16", "f32", narrowing("f32", "f16"), convert("f32", "f16", relu=True))
+    )
+    rows.append(
+        Row("cvt.rn.relu.bf16.f32 $d, $a;", "bf16", "f32", narrowing("f32", "bf16"), convert("f32", "bf16", relu=True))
+    )
     run_rows(rows)
 
 
@@ -182,7 +245,9 @@ def test_rounding_to_an_integral_value_keeps_the_sign():
     for imode in ROUND:
         want = convert("f32", "f32", integral=imode, ftz=True)
         rows.append(Row(f"cvt.{imode}.ftz.f32.f32 $d, $a;", "f32", "f32", floats("f32"), want))
-    rows.append(Row("cvt.rni.sat.f32.f32 $d, $a;", "f32", "f32", floats("f32"), convert("f32", "f32", integral="rni", sat=True)))
+    rows.append(
+        Row("cvt.rni.sat.f32.f32 $d, $a;", "f32", "f32", floats("f32"), convert("f32", "f32", integral="rni", sat=True))
+    )
     run_rows(rows)
 
 
@@ -199,10 +264,16 @@ def test_two_f32_to_a_pair(kind):
             def want(a, b, single=single):
                 high, low = single(a), single(b)
                 if callable(high) or callable(low):
-                    return lambda got: all(w(g) if callable(w) else w == g for w, g in ((low, got & 0xFFFF), (high, got >> 16)))
+                    return lambda got: all(
+                        w(g) if callable(w) else w == g for w, g in ((low, got & 0xFFFF), (high, got >> 16))
+                    )
                 return high << 16 | low
 
-            rows.append(Row(f"cvt.{mode}{'.relu' if relu else ''}.{kind}x2.f32 $d, $a, $b;", f"{kind}x2", "f32 f32", cases, want))
+            rows.append(
+                Row(
+                    f"cvt.{mode}{'.relu' if relu else ''}.{kind}x2.f32 $d, $a, $b;", f"{kind}x2", "f32 f32", cases, want
+                )
+            )
     run_rows(rows)
 
 
@@ -221,8 +292,13 @@ def test_moves_packs_and_unpacks():
     rows = [
         Row("mov.b32 $d, {$a, $b};", "b32", "b16 b16", mix(values(16), values(16)), lambda a, b: a | b << 16),
         Row("mov.b64 $d, {$a, $b};", "b64", "b32 b32", mix(values(32), values(32)), lambda a, b: a | b << 32),
-        Row("mov.b64 $d, {$a, $b, $c, $e};", "b64", "b16 b16 b16 b16", mix(*[values(16)] * 4, limit=100),
-            lambda a, b, c, e: a | b << 16 | c << 32 | e << 48),
+        Row(
+            "mov.b64 $d, {$a, $b, $c, $e};",
+            "b64",
+            "b16 b16 b16 b16",
+            mix(*[values(16)] * 4, limit=100),
+            lambda a, b, c, e: a | b << 16 | c << 32 | e << 48,
+        ),
         Row("mov.b32 {$d, $q}, $a;", "b16 b16", "b32", [(v,) for v in values(32)], lambda a: (a, a >> 16)),
         Row("mov.b64 {$d, $q}, $a;", "b32 b32", "b64", [(v,) for v in values(64)], lambda a: (a, a >> 32)),
         Row("mov.b64 {_, $d}, $a;", "b32", "b64", [(v,) for v in values(64)], lambda a: a >> 32),
@@ -232,12 +308,20 @@ def test_moves_packs_and_unpacks():
         Row("mov.f64 $d, $a;", "f64", "f64", [(v,) for v in values(64)], lambda a: a),
         Row("mov.u16 $d, $a;", "b16", "b16", [(v,) for v in values(16)], lambda a: a),
         Row("mov.pred $d, $a;", "pred", "pred", [(0,), (1,)] * 4, lambda a: a),
-    ]  # fmt: skip
+    ]
     for text, kind, bits in (
-        ("0f3F800000", "f32", 0x3F800000), ("0d3FF0000000000000", "f64", f64(1.0)), ("0f7FC00001", "f32", 0x7FC00001),
-        ("0f80000000", "f32", 0x80000000), ("-1", "u32", 0xFFFFFFFF), ("0xFFFFFFFFFFFFFFFF", "u64", (1 << 64) - 1), ("017", "u32", 15),
-        ("-9223372036854775808", "s64", 1 << 63), ("0b101", "u32", 5), ("WARP_SZ", "u32", 32), ("4294967295U", "u32", 0xFFFFFFFF),
-    ):  # fmt: skip
+        ("0f3F800000", "f32", 0x3F800000),
+        ("0d3FF0000000000000", "f64", f64(1.0)),
+        ("0f7FC00001", "f32", 0x7FC00001),
+        ("0f80000000", "f32", 0x80000000),
+        ("-1", "u32", 0xFFFFFFFF),
+        ("0xFFFFFFFFFFFFFFFF", "u64", (1 << 64) - 1),
+        ("017", "u32", 15),
+        ("-9223372036854775808", "s64", 1 << 63),
+        ("0b101", "u32", 5),
+        ("WARP_SZ", "u32", 32),
+        ("4294967295U", "u32", 0xFFFFFFFF),
+    ):
         reg = kind if kind[0] == "f" else f"b{kind[1:]}"
         rows.append(Row(f"mov.{kind} $d, {text};", reg, "b32", [(0,)], lambda a, bits=bits: bits))
     run_rows(rows)

@@ -24,7 +24,9 @@ def check(program, watched=True):
     memory.view(table.address, 256).view(np.uint32)[:] = TABLE
     memory.written(table.address, 256)
     memory.view(target.address, target.nbytes).view(np.uint32)[:] = UNWRITTEN
-    options = LaunchOptions(deadline=30.0) if watched else LaunchOptions(racecheck=False, initcheck=False, deadline=30.0)
+    options = (
+        LaunchOptions(deadline=30.0) if watched else LaunchOptions(racecheck=False, initcheck=False, deadline=30.0)
+    )
     args = struct.pack("<qqI", table.address, target.address, U0)
     result = launch(kernel, (BLOCKS, 1, 1), (THREADS, 1, 1), args, options=options)
     assert result.fault is None, f"{result.fault}\n{text}"

@@ -15,28 +15,64 @@ def ties(kind):
     f = FORMATS[kind]
     one, ulp = f.bias << f.mbits, 1
     half_ulp = (f.bias - f.mbits - 1) << f.mbits
-    out = [(one, half_ulp), (one + ulp, half_ulp), (one, half_ulp + 1), (one, half_ulp - 1), (f.biggest, half_ulp), (f.biggest, f.biggest)]
-    out += [(one + ulp, one + ulp), (one + 3, one + 5), (1 << f.mbits, one - 1), ((1 << f.mbits) + 1, one - 3), (1, one >> 1), (3, one - (1 << f.mbits))]
-    small = [1, 2, 3, 5, 0x40, 1 << f.mbits, (1 << f.mbits) + 1, (3 << f.mbits) + 1, (f.bias // 2 << f.mbits) + 1, ((f.bias // 2 + 2) << f.mbits) + 5]
+    out = [
+        (one, half_ulp),
+        (one + ulp, half_ulp),
+        (one, half_ulp + 1),
+        (one, half_ulp - 1),
+        (f.biggest, half_ulp),
+        (f.biggest, f.biggest),
+    ]
+    out += [
+        (one + ulp, one + ulp),
+        (one + 3, one + 5),
+        (1 << f.mbits, one - 1),
+        ((1 << f.mbits) + 1, one - 3),
+        (1, one >> 1),
+        (3, one - (1 << f.mbits)),
+    ]
+    small = [
+        1,
+        2,
+        3,
+        5,
+        0x40,
+        1 << f.mbits,
+        (1 << f.mbits) + 1,
+        (3 << f.mbits) + 1,
+        (f.bias // 2 << f.mbits) + 1,
+        ((f.bias // 2 + 2) << f.mbits) + 5,
+    ]
     return out + [(a, b) for a in small for b in [*small, one - 1, one + 1, half_ulp + 3]]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_arithmetic_rounds_once(kind):
     pairs = ties(kind) + mix(edges(kind), edges(kind), limit=200)
-    triples = [(a, b, c) for a, b in ties(kind)[:60:2] for c in (0, 1, a, b | 0x8000)] + mix(*[edges(kind)] * 3, limit=200)
+    triples = [(a, b, c) for a, b in ties(kind)[:60:2] for c in (0, 1, a, b | 0x8000)] + mix(
+        *[edges(kind)] * 3, limit=200
+    )
     two, three = f"{kind} {kind}", f"{kind} {kind} {kind}"
     rows = []
     for op in ("add", "sub", "mul"):
         rows.append(Row(f"{op}.rn.{kind} $d, $a, $b;", kind, two, pairs, arithmetic(op, kind)))
         rows.append(Row(f"{op}.{kind} $d, $a, $b;", kind, two, pairs[::4], arithmetic(op, kind)))
     rows.append(Row(f"fma.rn.{kind} $d, $a, $b, $c;", kind, three, triples, arithmetic("fma", kind)))
-    rows.append(Row(f"fma.rn.relu.{kind} $d, $a, $b, $c;", kind, three, triples[::2], arithmetic("fma", kind, relu=True)))
+    rows.append(
+        Row(f"fma.rn.relu.{kind} $d, $a, $b, $c;", kind, three, triples[::2], arithmetic("fma", kind, relu=True))
+    )
     if kind == "f16":
         for options in ({"ftz": True}, {"sat": True}, {"ftz": True, "sat": True}):
             suffix = "".join(f".{o}" for o in options)
-            rows += [Row(f"{op}{suffix}.f16 $d, $a, $b;", kind, two, pairs[::3], arithmetic(op, kind, **options)) for op in ("add", "sub", "mul")]
-            rows.append(Row(f"fma.rn{suffix}.f16 $d, $a, $b, $c;", kind, three, triples[::3], arithmetic("fma", kind, **options)))
+            rows += [
+                Row(f"{op}{suffix}.f16 $d, $a, $b;", kind, two, pairs[::3], arithmetic(op, kind, **options))
+                for op in ("add", "sub", "mul")
+            ]
+            rows.append(
+                Row(
+                    f"fma.rn{suffix}.f16 $d, $a, $b, $c;", kind, three, triples[::3], arithmetic("fma", kind, **options)
+                )
+            )
     run_rows(rows)
 
 
@@ -48,10 +84,14 @@ def test_arithmetic_of_pairs(kind):
     two, three = mix(patterns, patterns, limit=150), mix(patterns, patterns, patterns, limit=150)
     for op in ("add", "sub", "mul"):
         rows.append(Row(f"{op}.{pair} $d, $a, $b;", pair, f"{pair} {pair}", two, pairwise(arithmetic(op, kind))))
-    rows.append(Row(f"fma.rn.{pair} $d, $a, $b, $c;", pair, f"{pair} {pair} {pair}", three, pairwise(arithmetic("fma", kind))))
+    rows.append(
+        Row(f"fma.rn.{pair} $d, $a, $b, $c;", pair, f"{pair} {pair} {pair}", three, pairwise(arithmetic("fma", kind)))
+    )
     for op in ("min", "max"):
         rows.append(Row(f"{op}.{pair} $d, $a, $b;", pair, f"{pair} {pair}", two, pairwise(order(op, kind))))
-        rows.append(Row(f"{op}.NaN.{pair} $d, $a, $b;", pair, f"{pair} {pair}", two, pairwise(order(op, kind, nan=True))))
+        rows.append(
+            Row(f"{op}.NaN.{pair} $d, $a, $b;", pair, f"{pair} {pair}", two, pairwise(order(op, kind, nan=True)))
+        )
     numbers = [(p,) for p in patterns if all(decode(h, kind).what != NAN for h in (p & 0xFFFF, p >> 16))]
     rows.append(Row(f"abs.{pair} $d, $a;", pair, pair, numbers, pairwise(lambda a: a & 0x7FFF)))
     rows.append(Row(f"neg.{pair} $d, $a;", pair, pair, numbers, pairwise(lambda a: a ^ 0x8000)))
@@ -65,7 +105,9 @@ def test_order_and_sign(kind):
     for op in ("min", "max"):
         rows.append(Row(f"{op}.{kind} $d, $a, $b;", kind, f"{kind} {kind}", cases, order(op, kind)))
         rows.append(Row(f"{op}.NaN.{kind} $d, $a, $b;", kind, f"{kind} {kind}", cases, order(op, kind, nan=True)))
-        rows.append(Row(f"{op}.xorsign.abs.{kind} $d, $a, $b;", kind, f"{kind} {kind}", cases, order(op, kind, xorsign=True)))
+        rows.append(
+            Row(f"{op}.xorsign.abs.{kind} $d, $a, $b;", kind, f"{kind} {kind}", cases, order(op, kind, xorsign=True))
+        )
     if kind == "f16":
         rows.append(Row("min.ftz.f16 $d, $a, $b;", kind, "f16 f16", cases, order("min", kind, ftz=True)))
     numbers = [(a,) for a in edges(kind) if decode(a, kind).what != NAN]

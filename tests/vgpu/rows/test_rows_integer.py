@@ -23,7 +23,20 @@ def as_kind(x, kind):
 
 def values(n):
     """Edge patterns of n bits."""
-    some = [0, 1, 2, 3, 7, mask(n), mask(n) - 1, 1 << (n - 1), (1 << (n - 1)) - 1, (1 << (n - 1)) + 1, 1 << (n // 2), mask(n // 2)]
+    some = [
+        0,
+        1,
+        2,
+        3,
+        7,
+        mask(n),
+        mask(n) - 1,
+        1 << (n - 1),
+        (1 << (n - 1)) - 1,
+        (1 << (n - 1)) + 1,
+        1 << (n // 2),
+        mask(n // 2),
+    ]
     return some + [0x123456789ABCDEF0 & mask(n), 0xF0E1D2C3B4A59687 & mask(n), 10, 255, 256]
 
 
@@ -90,17 +103,28 @@ def test_wide_products_and_mad():
             rows.append(Row(f"mul.wide.{kind} $d, $a, $b;", wide, f"{reg} {reg}", mix(values(n), values(n)), product))
             more = mix(values(n), values(n), values(2 * n), limit=300)
             rows.append(
-                Row(f"mad.wide.{kind} $d, $a, $b, $c;", wide, f"{reg} {reg} {wide}", more, lambda a, b, c, p=product: p(a, b) + c)
+                Row(
+                    f"mad.wide.{kind} $d, $a, $b, $c;",
+                    wide,
+                    f"{reg} {reg} {wide}",
+                    more,
+                    lambda a, b, c, p=product: p(a, b) + c,
+                )
             )
         src = f"{reg} {reg} {reg}"
         rows.append(Row(f"mad.lo.{kind} $d, $a, $b, $c;", reg, src, triple, lambda a, b, c, p=product: p(a, b) + c))
-        rows.append(Row(f"mad.hi.{kind} $d, $a, $b, $c;", reg, src, triple, lambda a, b, c, p=product, n=n: (p(a, b) >> n) + c))
+        rows.append(
+            Row(f"mad.hi.{kind} $d, $a, $b, $c;", reg, src, triple, lambda a, b, c, p=product, n=n: (p(a, b) >> n) + c)
+        )
     rows.append(
         Row(
-            "mad.hi.sat.s32 $d, $a, $b, $c;", "b32", "b32 b32 b32", mix(values(32), values(32), values(32)),
+            "mad.hi.sat.s32 $d, $a, $b, $c;",
+            "b32",
+            "b32 b32 b32",
+            mix(values(32), values(32), values(32)),
             lambda a, b, c: clamp((to_signed(a, 32) * to_signed(b, 32) >> 32) + to_signed(c, 32), "s32"),
         )
-    )  # fmt: skip
+    )
     run_rows(rows)
 
 
@@ -112,23 +136,38 @@ def test_24_bit_products():
             x &= mask(24)
             return x - (1 << 24) if kind == "s32" and x >> 23 else x
 
-        pairs, triples = mix(values(32) + [0x800000, 0x7FFFFF, 0xFFFFFF], values(32)), mix(values(32), values(32), values(32))
+        pairs, triples = (
+            mix(values(32) + [0x800000, 0x7FFFFF, 0xFFFFFF], values(32)),
+            mix(values(32), values(32), values(32)),
+        )
         for part, shift in (("lo", 0), ("hi", 16)):
             rows.append(
-                Row(f"mul24.{part}.{kind} $d, $a, $b;", "b32", "b32 b32", pairs, lambda a, b, f=low24, s=shift: f(a) * f(b) >> s)
+                Row(
+                    f"mul24.{part}.{kind} $d, $a, $b;",
+                    "b32",
+                    "b32 b32",
+                    pairs,
+                    lambda a, b, f=low24, s=shift: f(a) * f(b) >> s,
+                )
             )
             rows.append(
                 Row(
-                    f"mad24.{part}.{kind} $d, $a, $b, $c;", "b32", "b32 b32 b32", triples,
+                    f"mad24.{part}.{kind} $d, $a, $b, $c;",
+                    "b32",
+                    "b32 b32 b32",
+                    triples,
                     lambda a, b, c, f=low24, s=shift: (f(a) * f(b) >> s) + c,
                 )
-            )  # fmt: skip
+            )
     rows.append(
         Row(
-            "mad24.hi.sat.s32 $d, $a, $b, $c;", "b32", "b32 b32 b32", triples,
+            "mad24.hi.sat.s32 $d, $a, $b, $c;",
+            "b32",
+            "b32 b32 b32",
+            triples,
             lambda a, b, c: clamp((to_signed(a, 24) * to_signed(b, 24) >> 16) + to_signed(c, 32), "s32"),
         )
-    )  # fmt: skip
+    )
     run_rows(rows)
 
 
@@ -138,10 +177,13 @@ def test_sad_and_dot_products():
         n, reg = int(kind[1:]), f"b{kind[1:]}"
         rows.append(
             Row(
-                f"sad.{kind} $d, $a, $b, $c;", reg, f"{reg} {reg} {reg}", mix(values(n), values(n), values(n)),
+                f"sad.{kind} $d, $a, $b, $c;",
+                reg,
+                f"{reg} {reg} {reg}",
+                mix(values(n), values(n), values(n)),
                 lambda a, b, c, kind=kind: c + abs(as_kind(a, kind) - as_kind(b, kind)),
             )
-        )  # fmt: skip
+        )
     triples = mix(values(32) + [0x80FF7F01, 0x8080FFFF], values(32) + [0xFF80017F, 0x80808080], values(32))
 
     def part(x, k, bits, sign):
@@ -152,17 +194,25 @@ def test_sad_and_dot_products():
         for t in "su":
             rows.append(
                 Row(
-                    f"dp4a.{s}32.{t}32 $d, $a, $b, $c;", "b32", "b32 b32 b32", triples,
+                    f"dp4a.{s}32.{t}32 $d, $a, $b, $c;",
+                    "b32",
+                    "b32 b32 b32",
+                    triples,
                     lambda a, b, c, s=s, t=t: c + sum(part(a, k, 8, s) * part(b, k, 8, t) for k in range(4)),
                 )
-            )  # fmt: skip
+            )
             for half, base in (("lo", 0), ("hi", 2)):
                 rows.append(
                     Row(
-                        f"dp2a.{half}.{s}32.{t}32 $d, $a, $b, $c;", "b32", "b32 b32 b32", triples,
-                        lambda a, b, c, s=s, t=t, o=base: c + sum(part(a, k, 16, s) * part(b, o + k, 8, t) for k in range(2)),
+                        f"dp2a.{half}.{s}32.{t}32 $d, $a, $b, $c;",
+                        "b32",
+                        "b32 b32 b32",
+                        triples,
+                        lambda a, b, c, s=s, t=t, o=base: (
+                            c + sum(part(a, k, 16, s) * part(b, o + k, 8, t) for k in range(2))
+                        ),
                     )
-                )  # fmt: skip
+                )
     run_rows(rows)
 
 
@@ -194,7 +244,10 @@ def test_one_operand():
         rows.append(Row(f"not.b{n} $d, $a;", reg, reg, cases, lambda a: ~a))
         rows.append(Row(f"cnot.b{n} $d, $a;", reg, reg, cases, lambda a: int(a == 0)))
     for n in (32, 64):
-        reg, cases = f"b{n}", [(v,) for v in values(n) + [1 << k for k in range(0, n, 3)] + [mask(k) for k in range(0, n, 5)]]
+        reg, cases = (
+            f"b{n}",
+            [(v,) for v in values(n) + [1 << k for k in range(0, n, 3)] + [mask(k) for k in range(0, n, 5)]],
+        )
         rows.append(Row(f"popc.b{n} $d, $a;", "b32", reg, cases, lambda a: a.bit_count()))
         rows.append(Row(f"clz.b{n} $d, $a;", "b32", reg, cases, lambda a, n=n: n - a.bit_length()))
         rows.append(Row(f"brev.b{n} $d, $a;", reg, reg, cases, lambda a, n=n: int(f"{a:0{n}b}"[::-1], 2)))
@@ -207,7 +260,13 @@ def test_one_operand():
 
             rows.append(Row(f"bfind.{s}{n} $d, $a;", "b32", reg, cases, lambda a, f=top: f(a)))
             rows.append(
-                Row(f"bfind.shiftamt.{s}{n} $d, $a;", "b32", reg, cases, lambda a, f=top, n=n: -1 if f(a) < 0 else n - 1 - f(a))
+                Row(
+                    f"bfind.shiftamt.{s}{n} $d, $a;",
+                    "b32",
+                    reg,
+                    cases,
+                    lambda a, f=top, n=n: -1 if f(a) < 0 else n - 1 - f(a),
+                )
             )
     run_rows(rows)
 
@@ -229,21 +288,29 @@ def table3(a, b, c, table):
     return sum((table >> ((a >> k & 1) << 2 | (b >> k & 1) << 1 | c >> k & 1) & 1) << k for k in range(32))
 
 
-@pytest.mark.parametrize("tables", [(0, 0xFF, 0x80, 0x01, 0xC0, 0x96, 0xE8), (0x3C, 0xF0, 0xCC, 0xAA, 0x1A, 0x6C, 0xFE)])
+@pytest.mark.parametrize(
+    "tables", [(0, 0xFF, 0x80, 0x01, 0xC0, 0x96, 0xE8), (0x3C, 0xF0, 0xCC, 0xAA, 0x1A, 0x6C, 0xFE)]
+)
 def test_lop3(tables):
     cases = mix([0, mask(32), 0xF0F0F0F0, 0x12345678], [mask(32), 0xCCCCCCCC, 0x9ABCDEF0], [0xAAAAAAAA, 0, 0x0F1E2D3C])
-    rows = [Row(f"lop3.b32 $d, $a, $b, $c, {t};", "b32", "b32 b32 b32", cases, lambda a, b, c, t=t: table3(a, b, c, t)) for t in tables]
+    rows = [
+        Row(f"lop3.b32 $d, $a, $b, $c, {t};", "b32", "b32 b32 b32", cases, lambda a, b, c, t=t: table3(a, b, c, t))
+        for t in tables
+    ]
     t = tables[2]
     for op in ("and", "or"):
         rows.append(
             Row(
-                f"lop3.{op}.b32 $d|$q, $a, $b, $c, {t}, $e;", "b32 pred", "b32 b32 b32 pred", [(*x, k) for x in cases for k in (0, 1)],
+                f"lop3.{op}.b32 $d|$q, $a, $b, $c, {t}, $e;",
+                "b32 pred",
+                "b32 b32 b32 pred",
+                [(*x, k) for x in cases for k in (0, 1)],
                 lambda a, b, c, p, op=op: (
                     table3(a, b, c, t),
                     int(table3(a, b, c, t) != 0 and p) if op == "and" else int(table3(a, b, c, t) != 0 or p),
                 ),
             )
-        )  # fmt: skip
+        )
     run_rows(rows)
 
 
@@ -257,12 +324,16 @@ def test_shifts_by_the_width_and_more():
         rows.append(Row(f"shl.b{n} $d, $a, $b;", reg, f"{reg} b32", cases, lambda a, s: a << s if s < 64 else 0))
         for kind in (f"b{n}", f"u{n}"):
             rows.append(Row(f"shr.{kind} $d, $a, $b;", reg, f"{reg} b32", cases, lambda a, s: a >> s if s < 64 else 0))
-        rows.append(Row(f"shr.s{n} $d, $a, $b;", reg, f"{reg} b32", cases, lambda a, s, n=n: to_signed(a, n) >> min(s, n - 1)))
+        rows.append(
+            Row(f"shr.s{n} $d, $a, $b;", reg, f"{reg} b32", cases, lambda a, s, n=n: to_signed(a, n) >> min(s, n - 1))
+        )
         for s in (0, 5, n - 1, n, n + 1, 255):
             one = [(v,) for v in values(n)]
             rows.append(Row(f"shl.b{n} $d, $a, {s};", reg, reg, one, lambda a, s=s: a << s))
             rows.append(Row(f"shr.u{n} $d, $a, {s};", reg, reg, one, lambda a, s=s: a >> s))
-            rows.append(Row(f"shr.s{n} $d, $a, {s};", reg, reg, one, lambda a, s=s, n=n: to_signed(a, n) >> min(s, n - 1)))
+            rows.append(
+                Row(f"shr.s{n} $d, $a, {s};", reg, reg, one, lambda a, s=s, n=n: to_signed(a, n) >> min(s, n - 1))
+            )
     run_rows(rows)
 
 
@@ -275,10 +346,22 @@ def test_funnel_shifts():
             return n & 31 if mode == "wrap" else min(n, 32)
 
         rows.append(
-            Row(f"shf.l.{mode}.b32 $d, $a, $b, $c;", "b32", "b32 b32 b32", cases, lambda a, b, n, f=amount: (b << 32 | a) << f(n) >> 32)
+            Row(
+                f"shf.l.{mode}.b32 $d, $a, $b, $c;",
+                "b32",
+                "b32 b32 b32",
+                cases,
+                lambda a, b, n, f=amount: (b << 32 | a) << f(n) >> 32,
+            )
         )
         rows.append(
-            Row(f"shf.r.{mode}.b32 $d, $a, $b, $c;", "b32", "b32 b32 b32", cases, lambda a, b, n, f=amount: (b << 32 | a) >> f(n))
+            Row(
+                f"shf.r.{mode}.b32 $d, $a, $b, $c;",
+                "b32",
+                "b32 b32 b32",
+                cases,
+                lambda a, b, n, f=amount: (b << 32 | a) >> f(n),
+            )
         )
     run_rows(rows)
 
@@ -314,16 +397,22 @@ def test_bit_fields_past_the_end():
         for s in "su":
             rows.append(
                 Row(
-                    f"bfe.{s}{n} $d, $a, $b, $c;", reg, f"{reg} b32 b32", mix(values(n), FIELDS, FIELDS, limit=900),
+                    f"bfe.{s}{n} $d, $a, $b, $c;",
+                    reg,
+                    f"{reg} b32 b32",
+                    mix(values(n), FIELDS, FIELDS, limit=900),
                     lambda a, p, c, n=n, s=s: extract(a, p, c, n, s == "s"),
                 )
-            )  # fmt: skip
+            )
         rows.append(
             Row(
-                f"bfi.b{n} $d, $a, $b, $c, $e;", reg, f"{reg} {reg} b32 b32", mix(values(n), values(n), FIELDS, FIELDS, limit=900),
+                f"bfi.b{n} $d, $a, $b, $c, $e;",
+                reg,
+                f"{reg} {reg} b32 b32",
+                mix(values(n), values(n), FIELDS, FIELDS, limit=900),
                 lambda a, b, p, c, n=n: insert(a, b, p, c, n),
             )
-        )  # fmt: skip
+        )
     run_rows(rows)
 
 
@@ -375,10 +464,13 @@ def test_byte_permutes():
     for mode, table in modes.items():
         rows.append(
             Row(
-                f"prmt.b32.{mode} $d, $a, $b, $c;", "b32", "b32 b32 b32", [(*p, s) for p in pairs for s in range(8)],
+                f"prmt.b32.{mode} $d, $a, $b, $c;",
+                "b32",
+                "b32 b32 b32",
+                [(*p, s) for p in pairs for s in range(8)],
                 lambda a, b, c, t=table: sum(bytes_of(a, b)[t[c & 3][3 - k]] << (8 * k) for k in range(4)),
             )
-        )  # fmt: skip
+        )
     run_rows(rows)
 
 
@@ -395,41 +487,66 @@ def test_carries_run_through_a_chain():
 
         rows.append(
             Row(
-                f"add.cc.u{n} $d, $a, $c; addc.u{n} $q, $b, $e;", f"{reg} {reg}", src, many,
+                f"add.cc.u{n} $d, $a, $c; addc.u{n} $q, $b, $e;",
+                f"{reg} {reg}",
+                src,
+                many,
                 lambda a, b, c, e, n=n, f=both: f((b << n | a) + (e << n | c)),
             )
-        )  # fmt: skip
+        )
         rows.append(
             Row(
-                f"sub.cc.u{n} $d, $a, $c; subc.u{n} $q, $b, $e;", f"{reg} {reg}", src, many,
+                f"sub.cc.u{n} $d, $a, $c; subc.u{n} $q, $b, $e;",
+                f"{reg} {reg}",
+                src,
+                many,
                 lambda a, b, c, e, n=n, f=both: f((b << n | a) - (e << n | c)),
             )
-        )  # fmt: skip
+        )
         zero = "0x0"
         rows.append(  # the carry out of addc.cc and of subc.cc
             Row(
-                f"add.cc.u{n} $d, $a, $c; addc.cc.u{n} $d, $b, $e; addc.u{n} $q, {zero}, {zero};", f"{reg} {reg}", src, many,
-                lambda a, b, c, e, n=n, m=m: (((b << n | a) + (e << n | c)) >> n & m, ((b << n | a) + (e << n | c)) >> 2 * n),
-            )
-        )  # fmt: skip
-        rows.append(
-            Row(
-                f"sub.cc.u{n} $d, $a, $c; subc.cc.u{n} $d, $b, $e; subc.u{n} $q, {zero}, {zero};", f"{reg} {reg}", src, many,
-                lambda a, b, c, e, n=n, m=m: (((b << n | a) - (e << n | c)) >> n & m, ((b << n | a) - (e << n | c)) >> 2 * n),
-            )
-        )  # fmt: skip
-        rows.append(
-            Row(
-                f"mad.lo.cc.u{n} $d, $a, $b, $c; madc.hi.u{n} $q, $a, $b, $e;", f"{reg} {reg}", src, many,
-                lambda a, b, c, e, n=n, f=both: f(a * b + (e << n | c)),
-            )
-        )  # fmt: skip
-        rows.append(
-            Row(
-                f"mad.hi.cc.u{n} $d, $a, $b, $c; madc.lo.cc.u{n} $d, $a, $b, $e; addc.u{n} $q, {zero}, {zero};", f"{reg} {reg}", src, many,
+                f"add.cc.u{n} $d, $a, $c; addc.cc.u{n} $d, $b, $e; addc.u{n} $q, {zero}, {zero};",
+                f"{reg} {reg}",
+                src,
+                many,
                 lambda a, b, c, e, n=n, m=m: (
-                    (a * b + e + (((a * b >> n) + c) >> n)) & m, ((a * b & m) + e + (((a * b >> n) + c) >> n)) >> n,
+                    ((b << n | a) + (e << n | c)) >> n & m,
+                    ((b << n | a) + (e << n | c)) >> 2 * n,
                 ),
             )
-        )  # fmt: skip
+        )
+        rows.append(
+            Row(
+                f"sub.cc.u{n} $d, $a, $c; subc.cc.u{n} $d, $b, $e; subc.u{n} $q, {zero}, {zero};",
+                f"{reg} {reg}",
+                src,
+                many,
+                lambda a, b, c, e, n=n, m=m: (
+                    ((b << n | a) - (e << n | c)) >> n & m,
+                    ((b << n | a) - (e << n | c)) >> 2 * n,
+                ),
+            )
+        )
+        rows.append(
+            Row(
+                f"mad.lo.cc.u{n} $d, $a, $b, $c; madc.hi.u{n} $q, $a, $b, $e;",
+                f"{reg} {reg}",
+                src,
+                many,
+                lambda a, b, c, e, n=n, f=both: f(a * b + (e << n | c)),
+            )
+        )
+        rows.append(
+            Row(
+                f"mad.hi.cc.u{n} $d, $a, $b, $c; madc.lo.cc.u{n} $d, $a, $b, $e; addc.u{n} $q, {zero}, {zero};",
+                f"{reg} {reg}",
+                src,
+                many,
+                lambda a, b, c, e, n=n, m=m: (
+                    (a * b + e + (((a * b >> n) + c) >> n)) & m,
+                    ((a * b & m) + e + (((a * b >> n) + c) >> n)) >> n,
+                ),
+            )
+        )
     run_rows(rows)

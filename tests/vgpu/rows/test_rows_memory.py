@@ -10,7 +10,7 @@ from test_rows_integer import as_kind, values
 
 from grader.vgpu.machine import LaunchOptions
 
-TYPES = "b8 u8 s8 b16 u16 s16 b32 u32 s32 b64 u64 s64 f32 f64".split()
+TYPES = ["b8", "u8", "s8", "b16", "u16", "s16", "b32", "u32", "s32", "b64", "u64", "s64", "f32", "f64"]
 RNG = np.random.default_rng(7)
 
 
@@ -41,7 +41,11 @@ def test_what_is_stored_is_loaded(space, order):
     """Through the space and back, by every type and vector; half of the lanes at other lanes' places."""
     decls, setup, base = SPACES[space]
     suffix = "" if space.startswith("generic") else f".{space.split()[0]}"
-    lane = {"row": "mov.u32 %r4, %tid;", "scattered": "mad.lo.u32 %r4, %tid, 7, 3; and.b32 %r4, %r4, 31;", "odd lanes": "mov.u32 %r4, %tid;"}
+    lane = {
+        "row": "mov.u32 %r4, %tid;",
+        "scattered": "mad.lo.u32 %r4, %tid, 7, 3; and.b32 %r4, %r4, 31;",
+        "odd lanes": "mov.u32 %r4, %tid;",
+    }
     body = [setup, lane[order], "and.b32 %r5, %tid, 1; setp.eq.u32 %p1, %r5, 0;"]
     body += ["@%p1 bra $END;"] if order == "odd lanes" else []
     add = f"mad.lo.u32 %r6, %r4, {{}}, {base};" if base == "%r3" else f"mad.wide.u32 %d6, %r4, {{}}, {base};"
@@ -53,12 +57,14 @@ def test_what_is_stored_is_loaded(space, order):
             if size > 16:
                 continue
             v, t = f".v{n}" if n > 1 else "", registers(kind, n)
-            body.append(f"mad.wide.u32 %d7, %tid, {size}, %in; mad.wide.u32 %d8, %tid, {size}, %out; {add.format(size)}")
+            body.append(
+                f"mad.wide.u32 %d7, %tid, {size}, %in; mad.wide.u32 %d8, %tid, {size}, %out; {add.format(size)}"
+            )
             body.append(f"ld.global{v}.{kind} {t}, [%d7+{at}];")
             body.append(f"st{suffix}{v}.{kind} [{where}], {t};")
             body.append(f"ld{suffix}{v}.{kind} {t}, [{where}];")
             body.append(f"st.global{v}.{kind} [%d8+{8192 + at}], {t};")
-            if "global" in space and "local" not in space or "shared" in space:
+            if ("global" in space and "local" not in space) or "shared" in space:
                 body.append("bar.warp.sync 0xffffffff;" if order != "odd lanes" else "bar.warp.sync 0xaaaaaaaa;")
             places.append((at, size))
             at += 32 * size
@@ -98,11 +104,35 @@ def test_small_loads_extend_into_wider_registers():
 
 
 def test_cache_and_scope_words_are_read():
-    loads = ["ca", "cg", "cs", "cv", "lu", "nc", "L1::no_allocate", "L1::evict_last", "L2::128B", "nc.L1::no_allocate.L2::256B"]
+    loads = [
+        "ca",
+        "cg",
+        "cs",
+        "cv",
+        "lu",
+        "nc",
+        "L1::no_allocate",
+        "L1::evict_last",
+        "L2::128B",
+        "nc.L1::no_allocate.L2::256B",
+    ]
     ops = [f"ld.global.{m}.b32" for m in loads]
-    ops += ["ld.volatile.global.b32", "ld.relaxed.gpu.global.b32", "ld.acquire.sys.global.b32", "ld.weak.global.b32", "ldu.global.b32"]
+    ops += [
+        "ld.volatile.global.b32",
+        "ld.relaxed.gpu.global.b32",
+        "ld.acquire.sys.global.b32",
+        "ld.weak.global.b32",
+        "ldu.global.b32",
+    ]
     ops += ["ld.mmio.relaxed.sys.global.b32", "ld.relaxed.cta.b32", "ld.global.nc.u32"]
-    stores = ["st.global.wb.b32", "st.global.cg.b32", "st.global.cs.b32", "st.global.wt.b32", "st.volatile.global.b32", "st.relaxed.gpu.global.b32"]
+    stores = [
+        "st.global.wb.b32",
+        "st.global.cg.b32",
+        "st.global.cs.b32",
+        "st.global.wt.b32",
+        "st.volatile.global.b32",
+        "st.relaxed.gpu.global.b32",
+    ]
     stores += ["st.release.sys.global.b32", "st.weak.global.b32", "st.global.L1::no_allocate.b32"]
     body = ["mad.wide.u32 %d1, %tid, 4, %in; mad.wide.u32 %d2, %tid, 4, %out; mov.b32 %r2, 0;"]
     body += [f"{op} %r1, [%d1]; add.u32 %r2, %r2, %r1;" for op in ops]
@@ -147,13 +177,18 @@ def test_a_constant_index_out_of_bounds_is_a_fault(index):
 @pytest.mark.parametrize(
     ("access", "kind"),
     [
-        ("ld.global.u32 %r1, [%in+4096];", "illegal_address"), ("st.global.u32 [%out+-4], %tid;", "illegal_address"),
-        ("ld.global.u32 %r1, [%in+2];", "misaligned"), ("ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%in+8];", "misaligned"),
-        ("mov.b64 %d1, 0; ld.u32 %r1, [%d1];", "illegal_address"), ("ld.shared.u32 %r1, [area+64];", "illegal_address"),
-        ("st.local.u64 [spot+12], %in;", "misaligned"), ("st.local.u32 [spot+16], %tid;", "illegal_address"),
-        ("atom.global.add.u32 %r1, [%in+4096], 1;", "illegal_address"), ("red.shared.add.u64 [area+4], %in;", "misaligned"),
+        ("ld.global.u32 %r1, [%in+4096];", "illegal_address"),
+        ("st.global.u32 [%out+-4], %tid;", "illegal_address"),
+        ("ld.global.u32 %r1, [%in+2];", "misaligned"),
+        ("ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%in+8];", "misaligned"),
+        ("mov.b64 %d1, 0; ld.u32 %r1, [%d1];", "illegal_address"),
+        ("ld.shared.u32 %r1, [area+64];", "illegal_address"),
+        ("st.local.u64 [spot+12], %in;", "misaligned"),
+        ("st.local.u32 [spot+16], %tid;", "illegal_address"),
+        ("atom.global.add.u32 %r1, [%in+4096], 1;", "illegal_address"),
+        ("red.shared.add.u64 [area+4], %in;", "misaligned"),
     ],
-)  # fmt: skip
+)
 def test_wild_and_misaligned_accesses_fault(access, kind):
     _, result = run_text(access, out_bytes=8, decls=".shared .align 16 .b8 area[64]; .local .align 16 .b8 spot[16];")
     assert result.fault is not None and result.fault.kind == kind
@@ -176,8 +211,30 @@ def test_spaces_of_addresses():
 
 
 def test_special_registers():
-    names = ["tid.x", "tid.y", "tid.z", "ntid.x", "ntid.y", "ntid.z", "ctaid.x", "ctaid.y", "nctaid.x", "nctaid.y", "laneid", "warpid"]
-    names += ["nwarpid", "lanemask_eq", "lanemask_lt", "lanemask_le", "lanemask_gt", "lanemask_ge", "clock_hi", "globaltimer_hi"]
+    names = [
+        "tid.x",
+        "tid.y",
+        "tid.z",
+        "ntid.x",
+        "ntid.y",
+        "ntid.z",
+        "ctaid.x",
+        "ctaid.y",
+        "nctaid.x",
+        "nctaid.y",
+        "laneid",
+        "warpid",
+    ]
+    names += [
+        "nwarpid",
+        "lanemask_eq",
+        "lanemask_lt",
+        "lanemask_le",
+        "lanemask_gt",
+        "lanemask_ge",
+        "clock_hi",
+        "globaltimer_hi",
+    ]
     body = "mov.u32 %r1, %tid.y; mad.lo.u32 %r2, %r1, 8, %tid.x; mov.u32 %r3, %ctaid.x; mad.lo.u32 %r2, %r3, 40, %r2;\n"
     body = body.replace("%tid.x", "%tid")
     body += f"mad.wide.u32 %d1, %r2, {4 * len(names)}, %out;\n"
@@ -209,17 +266,29 @@ def combine(op, kind, space):
             return both
         return lambda a, b: None if callable(add(a, b)) else add(a, b)
     return {
-        "add": lambda a, b: a + b, "min": lambda a, b: min(a, b, key=lambda x: as_kind(x, kind)),
-        "max": lambda a, b: max(a, b, key=lambda x: as_kind(x, kind)), "and": lambda a, b: a & b, "or": lambda a, b: a | b,
-        "xor": lambda a, b: a ^ b, "inc": lambda a, b: 0 if a >= b else a + 1, "dec": lambda a, b: b if a == 0 or a > b else a - 1,
+        "add": lambda a, b: a + b,
+        "min": lambda a, b: min(a, b, key=lambda x: as_kind(x, kind)),
+        "max": lambda a, b: max(a, b, key=lambda x: as_kind(x, kind)),
+        "and": lambda a, b: a & b,
+        "or": lambda a, b: a | b,
+        "xor": lambda a, b: a ^ b,
+        "inc": lambda a, b: 0 if a >= b else a + 1,
+        "dec": lambda a, b: b if a == 0 or a > b else a - 1,
         "exch": lambda a, b: b,
-    }[op]  # fmt: skip
+    }[op]
 
 
 ATOMICS = {
-    "add": "u32 s32 u64 f32 f64 f16 f16x2 bf16 bf16x2", "min": "u32 s32 u64 s64", "max": "u32 s32 u64 s64", "and": "b32 b64",
-    "or": "b32 b64", "xor": "b32 b64", "inc": "u32", "dec": "u32", "exch": "b32 b64",
-}  # fmt: skip
+    "add": "u32 s32 u64 f32 f64 f16 f16x2 bf16 bf16x2",
+    "min": "u32 s32 u64 s64",
+    "max": "u32 s32 u64 s64",
+    "and": "b32 b64",
+    "or": "b32 b64",
+    "xor": "b32 b64",
+    "inc": "u32",
+    "dec": "u32",
+    "exch": "b32 b64",
+}
 
 
 def patterns(kind):
@@ -242,15 +311,29 @@ def test_atomics_of_every_operation_and_type(space):
             n = bits_of(kind) // 8
             noftz = ".noftz" if "16" in kind and kind[0] in "fb" else ""
             pairs = mix(patterns(kind), patterns(kind), limit=32, seed=at)
+            if kind in FORMATS and op == "add":  # subnormal operands, and a subnormal sum of normal ones
+                least = 1 << FORMATS[kind].mbits
+                pairs = [
+                    (1, 1),
+                    (least - 1, 1),
+                    (least + 1, least | FORMATS[kind].sign),
+                    (0, 3),
+                    (FORMATS[kind].biggest, 1),
+                    *pairs,
+                ]
             pairs = (pairs * 32)[:32]
             reg = {"f32": "%f", "f64": "%g"}.get(kind, {2: "%h", 4: "%r", 8: "%d"}[n] + "2")
             x, y = (f"{reg}1", f"{reg}2") if kind in ("f32", "f64") else (f"{reg}3", f"{reg}4")
-            body.append(f"mad.wide.u32 %d7, %tid, 8, %in; mad.wide.u32 %d8, %tid, 8, %out; mad.wide.u32 %d9, %tid, 8, %d10;")
+            body.append(
+                "mad.wide.u32 %d7, %tid, 8, %in; mad.wide.u32 %d8, %tid, 8, %out; mad.wide.u32 %d9, %tid, 8, %d10;"
+            )
             t = kind if kind in ("f32", "f64") else f"b{8 * n}"
             where = f"%d8+{at + 512}" if space != "shared" else "%d9"
             st, atom = (f"st.{space}", f"atom.{space}") if space != "generic" else ("st", "atom")
             body.append(f"ld.global.{t} {x}, [%d7+{at}]; ld.global.{t} {y}, [%d7+{at + 256}];")
-            body.append(f"{st}.{t} [{where}], {x}; {atom}.{op}{noftz}.{kind} {x}, [{where}], {y}; st.global.{t} [%d8+{at}], {x};")
+            body.append(
+                f"{st}.{t} [{where}], {x}; {atom}.{op}{noftz}.{kind} {x}, [{where}], {y}; st.global.{t} [%d8+{at}], {x};"
+            )
             if space == "shared":
                 body.append(f"ld.shared.{t} {x}, [%d9]; st.global.{t} [%d8+{at + 512}], {x};")
             body.append(f"ld.global.{t} {x}, [%d7+{at}];")
@@ -261,7 +344,11 @@ def test_atomics_of_every_operation_and_type(space):
                 body.append(f"{st}.{t} [{where}], {x}; {red}.{op}{noftz}.{kind} [{where}], {y};")
                 if space == "shared":
                     body.append(f"ld.shared.{t} {x}, [%d9]; st.global.{t} [%d8+{at + 256}], {x};")
-            data += b"".join(a.to_bytes(8, "little") for a, _ in pairs) + b"".join(b.to_bytes(8, "little") for _, b in pairs) + bytes(256)
+            data += (
+                b"".join(a.to_bytes(8, "little") for a, _ in pairs)
+                + b"".join(b.to_bytes(8, "little") for _, b in pairs)
+                + bytes(256)
+            )
             checks.append((op, kind, at, n, pairs))
             at += 768
     body.insert(0, "mov.u64 %d10, area;")
@@ -272,7 +359,9 @@ def test_atomics_of_every_operation_and_type(space):
     for op, kind, start, n, pairs in checks:
         fn = combine(op, kind, space if space != "generic" else "global")
         for k, (a, b) in enumerate(pairs):
-            old, red, new = (int.from_bytes(out[start + d + 8 * k : start + d + 8 * k + n], "little") for d in (0, 256, 512))
+            old, red, new = (
+                int.from_bytes(out[start + d + 8 * k : start + d + 8 * k + n], "little") for d in (0, 256, 512)
+            )
             want = fn(a, b)
             assert old == a, (op, kind, hex(a), hex(b), hex(old))
             if want is not None:
@@ -285,9 +374,13 @@ def test_compare_and_swap():
     body, at = [], 0
     data = b"".join((k % 3).to_bytes(8, "little") for k in range(32))
     for kind, reg in (("b16", "%h"), ("b32", "%r"), ("b64", "%d")):
-        body.append(f"mad.wide.u32 %d7, %tid, 8, %in; mad.wide.u32 %d8, %tid, 8, %out; ld.global.{kind} {reg}21, [%d7];")
+        body.append(
+            f"mad.wide.u32 %d7, %tid, 8, %in; mad.wide.u32 %d8, %tid, 8, %out; ld.global.{kind} {reg}21, [%d7];"
+        )
         body.append(f"st.global.{kind} [%d8+{at + 256}], {reg}21; mov.{kind} {reg}22, 1; mov.{kind} {reg}23, 77;")
-        body.append(f"atom.global.cas.{kind} {reg}24, [%d8+{at + 256}], {reg}22, {reg}23; st.global.{kind} [%d8+{at}], {reg}24;")
+        body.append(
+            f"atom.global.cas.{kind} {reg}24, [%d8+{at + 256}], {reg}22, {reg}23; st.global.{kind} [%d8+{at}], {reg}24;"
+        )
         at += 512
     out, result = run_text("\n".join(body), inputs=data, out_bytes=at)
     assert result.fault is None

@@ -14,7 +14,9 @@ LOADS = "mad.wide.u32 %d1, %tid, 4, %in; mad.wide.u32 %d2, %tid, 4, %out; ld.glo
 
 def run(body, words, data=DATA, block=32, **more):
     """-> out[word][thread], after a launch without a fault or a finding."""
-    out, result = run_text(LOADS + body, inputs=np.asarray(data, np.uint32).tobytes(), out_bytes=4 * block * words, block=block, **more)
+    out, result = run_text(
+        LOADS + body, inputs=np.asarray(data, np.uint32).tobytes(), out_bytes=4 * block * words, block=block, **more
+    )
     assert result.fault is None, result.fault
     assert not result.findings, result.findings
     return np.frombuffer(out, np.uint32).reshape(words, block)
@@ -27,10 +29,11 @@ def shuffled(mode, lane, b, c):
     max_lane = (lane & segment) | (clamp & ~segment & 31)
     min_lane = lane & segment
     j, ok = {
-        "up": lambda: (lane - bval, lane - bval >= max_lane), "down": lambda: (lane + bval, lane + bval <= max_lane),
+        "up": lambda: (lane - bval, lane - bval >= max_lane),
+        "down": lambda: (lane + bval, lane + bval <= max_lane),
         "bfly": lambda: (lane ^ bval, (lane ^ bval) <= max_lane),
         "idx": lambda: (min_lane | (bval & ~segment & 31), (min_lane | (bval & ~segment & 31)) <= max_lane),
-    }[mode]()  # fmt: skip
+    }[mode]()
     return (j, 1) if ok else (lane, 0)
 
 
@@ -61,11 +64,14 @@ def test_votes():
     cases = [("all", 0), ("all", 1), ("all", 2), ("any", 0), ("any", 1), ("any", 2), ("uni", 0), ("uni", 1), ("uni", 2)]
     sets = [np.zeros(32, int), np.ones(32, int), np.array(BITS)]
     body = "".join(
-        f"mad.wide.u32 %d3, %tid, 4, %in; ld.global.u32 %r2, [%d3+{128 * k}]; setp.ne.u32 %p{k}, %r2, 0;\n" for k in range(3)
+        f"mad.wide.u32 %d3, %tid, 4, %in; ld.global.u32 %r2, [%d3+{128 * k}]; setp.ne.u32 %p{k}, %r2, 0;\n"
+        for k in range(3)
     )
     want, word = [], 0
     for mode, k in cases:
-        body += f"vote.sync.{mode}.pred %p9, %p{k}, -1; selp.b32 %r3, 1, 0, %p9; st.global.u32 [%d2+{128 * word}], %r3;\n"
+        body += (
+            f"vote.sync.{mode}.pred %p9, %p{k}, -1; selp.b32 %r3, 1, 0, %p9; st.global.u32 [%d2+{128 * word}], %r3;\n"
+        )
         body += f"vote.sync.{mode}.pred %p9, !%p{k}, -1; selp.b32 %r3, 1, 0, %p9; st.global.u32 [%d2+{128 * (word + 1)}], %r3;\n"
         for v in (sets[k], 1 - sets[k]):
             want.append(int({"all": v.all(), "any": v.any(), "uni": v.all() or not v.any()}[mode]))
@@ -98,7 +104,9 @@ def test_some_lanes_vote_and_shuffle_in_a_branch():
 def test_a_partial_warp_and_lanes_that_have_left():
     body = "setp.ge.u32 %p1, %tid, 45; @%p1 exit; setp.ne.u32 %p2, %tid, 99;\n"
     body += "vote.sync.ballot.b32 %r2, %p2, -1; vote.sync.all.pred %p3, %p2, -1; selp.b32 %r3, 1, 0, %p3; match.any.sync.b32 %r4, %ntid.x, -1;\n"
-    body = body.replace("match.any.sync.b32 %r4, %ntid.x, -1;", "mov.u32 %r9, %ntid.x; match.any.sync.b32 %r4, %r9, -1;")
+    body = body.replace(
+        "match.any.sync.b32 %r4, %ntid.x, -1;", "mov.u32 %r9, %ntid.x; match.any.sync.b32 %r4, %r9, -1;"
+    )
     body += "redux.sync.max.u32 %r5, %tid, -1; elect.sync %r6|%p4, -1; selp.b32 %r7, 1, 0, %p4;\n"
     body += "".join(f"st.global.u32 [%d2+{200 * k}], %r{2 + k};\n" for k in range(6))
     got = run(body, 6, block=50)
@@ -127,14 +135,22 @@ def test_match(bits):
 @pytest.mark.parametrize("kind", ["u32", "s32", "b32"])
 def test_redux(kind):
     ops = ("and", "or", "xor") if kind == "b32" else ("add", "min", "max")
-    body = "".join(f"redux.sync.{op}.{kind} %r2, %r1, -1; st.global.u32 [%d2+{128 * k}], %r2;\n" for k, op in enumerate(ops))
-    body += f"mov.u32 %r9, %ntid.x; redux.sync.{ops[0]}.{kind} %r2, %r9, -1; st.global.u32 [%d2+{128 * len(ops)}], %r2;\n"
+    body = "".join(
+        f"redux.sync.{op}.{kind} %r2, %r1, -1; st.global.u32 [%d2+{128 * k}], %r2;\n" for k, op in enumerate(ops)
+    )
+    body += (
+        f"mov.u32 %r9, %ntid.x; redux.sync.{ops[0]}.{kind} %r2, %r9, -1; st.global.u32 [%d2+{128 * len(ops)}], %r2;\n"
+    )
     got = run(body, len(ops) + 1)
     x = DATA[:32].view(np.int32) if kind == "s32" else DATA[:32]
     fold = {
-        "add": lambda: x.sum(dtype=x.dtype), "min": x.min, "max": x.max, "and": lambda: np.bitwise_and.reduce(x),
-        "or": lambda: np.bitwise_or.reduce(x), "xor": lambda: np.bitwise_xor.reduce(x),
-    }  # fmt: skip
+        "add": lambda: x.sum(dtype=x.dtype),
+        "min": x.min,
+        "max": x.max,
+        "and": lambda: np.bitwise_and.reduce(x),
+        "or": lambda: np.bitwise_or.reduce(x),
+        "xor": lambda: np.bitwise_xor.reduce(x),
+    }
     for row, op in zip(got, ops, strict=False):
         assert (row == np.array([fold[op]()]).view(np.uint32)).all(), op
     assert (got[len(ops)] == (1024 if ops[0] == "add" else 32)).all()
@@ -144,7 +160,9 @@ def test_each_lane_with_the_mask_of_its_own_group():
     """Lanes grouped by value go on with their group's mask, all through the same instruction (labeled partitions)."""
     values = [v * v % 7 for v in range(32)]
     body = "match.any.sync.b32 %r2, %r1, -1; redux.sync.add.u32 %r3, %tid, %r2; brev.b32 %r4, %r2; clz.b32 %r4, %r4;\n"
-    body += "shfl.sync.idx.b32 %r5, %tid, %r4, 31, %r2; setp.lt.u32 %p1, %tid, 13; vote.sync.ballot.b32 %r6, %p1, %r2;\n"
+    body += (
+        "shfl.sync.idx.b32 %r5, %tid, %r4, 31, %r2; setp.lt.u32 %p1, %tid, 13; vote.sync.ballot.b32 %r6, %p1, %r2;\n"
+    )
     body += "elect.sync %r7|%p2, %r2; bar.warp.sync %r2; match.any.sync.b32 %r8, %r1, %r2; activemask.b32 %r9;\n"
     body += "bar.warp.sync -1; activemask.b32 %r10;\n"
     body += "".join(f"st.global.u32 [%d2+{128 * k}], %r{k + 2};\n" for k in (0, 1, 3, 4, 5, 6, 8))
