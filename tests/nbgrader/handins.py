@@ -309,6 +309,15 @@ def links_to_the_solution(s):
     path.symlink_to(s.root / "solutions" / s.unit / "mend.ipynb")
 
 
+@student("graded", 10)
+def sends_odd_files(s):
+    folder = s.hand_in("sends_odd_files", s.notebook()).parent
+    (folder / "gone").symlink_to("/nowhere")
+    (folder / "book").symlink_to(s.root / "gradebook.db")
+    os.mkfifo(folder / "pipe")
+    s.hand_in("sends_odd_files", "{", "other.ipynb")
+
+
 @student("missing", 0)
 def sends_nothing(s):
     s.folder("sends_nothing")

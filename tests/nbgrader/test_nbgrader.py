@@ -52,6 +52,7 @@ def test_no_file_of_a_student_holds_what_is_hidden(graded):
     for folder in ("autograded", "feedback", "exercises"):
         for path in (graded.root / folder).rglob("*.*"):
             assert handins.HIDDEN not in path.read_text(), path
+    assert not any((graded.root / "autograded").rglob("book"))
 
 
 @pytest.mark.parametrize(

@@ -29,12 +29,17 @@ class Unusable(ValueError):
 
 
 class Autograde(converters.Autograde):
-    """nbgrader's, for one student, who may have handed in an empty folder."""
+    """nbgrader's, for one student, who may have handed in an empty folder, or links and pipes beside the notebook."""
 
     def init_notebooks(self) -> None:
         """What the exporter adds is enough."""
         with contextlib.suppress(NbGraderException):
             super().init_notebooks()
+
+    def init_assignment(self, assignment_id: str, student_id: str) -> None:
+        """Copy no other files: nothing is run beside them, and a link to nowhere would end it."""
+        with temp_attrs(self.coursedir, ignore=["*"]):
+            super().init_assignment(assignment_id, student_id)
 
 
 def load_config(root: Path) -> Config:

@@ -78,7 +78,8 @@ def state_of(course, assignment: str, student: str) -> tuple[str, str]:
         marks = about.get("results", {}).values()
         details += [f"{path.stem}: {m['message']}" for m in marks if m["state"] != states.GRADED]
     if found:
-        return states.worst(found), "; ".join(dict.fromkeys(details))
+        said = "; ".join(dict.fromkeys(details))
+        return states.worst(found), "".join(c if c.isprintable() else " " for c in said)  # also goes to a terminal
     submitted = Path(course.format_path(course.submitted_directory, student, assignment))
     if submitted.is_dir():
         return states.ERROR, "handed in, but not autograded"
