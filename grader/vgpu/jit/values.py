@@ -50,6 +50,16 @@ def bits_to_float(bits: int, kind: str):
     return struct.unpack("<f", struct.pack("<I", bits))[0] if kind == "f32" else struct.unpack("<d", struct.pack("<Q", bits))[0]
 
 
+class Splat(ir.Constant):
+    """A vector constant whose elements are all the same, written as such: much shorter text for LLVM to read."""
+
+    def __init__(self, scalar: ir.Constant):
+        self.type, self.constant, self.scalar = vec(scalar.type), (scalar.constant,) * LANES, scalar
+
+    def _get_reference(self):
+        return f"splat ({self.scalar.type} {self.scalar.get_reference()})"
+
+
 class Builder:
     """An IRBuilder whose operations take scalars and vectors mixed; a result is a scalar when all operands are."""
 
@@ -61,7 +71,7 @@ class Builder:
         if is_vec(v):
             return v
         if isinstance(v, ir.Constant) and v.constant is not ir.Undefined:
-            return ir.Constant(vec(v.type), [v.constant] * LANES)
+            return Splat(v)
         undef = ir.Constant(vec(v.type), ir.Undefined)
         one = self.b.insert_element(undef, v, ir.Constant(I32, 0))
         return self.b.shuffle_vector(one, undef, ir.Constant(vec(I32), [0] * LANES))
