@@ -1,6 +1,6 @@
 """What an answer is judged by: small functions of the evidence. A rule's docstring is what the student reads."""
 
-from grader.rules.asynchrony import copies_asynchronously
+from grader.rules.asynchrony import copies_ahead, copies_asynchronously
 from grader.rules.check import Check, Rule, judge
 from grader.rules.correctness import (
     as_launched,
@@ -21,6 +21,7 @@ __all__ = [
     "Check",
     "Rule",
     "coalesced",
+    "copies_ahead",
     "copies_asynchronously",
     "correct",
     "fast",

@@ -1,5 +1,7 @@
 """Rules on asynchronous copies, from the counters of the correctness runs: they need no timing."""
 
+import re
+
 from grader.evidence import Evidence
 from grader.rules.check import Check, failed, passed, unknown
 
@@ -17,4 +19,18 @@ def copies_asynchronously(e: Evidence, share: float = 1.0) -> Check:
     return failed(
         f"{said}; {share:.0%} is asked",
         "Load with cp_async(tile, i, array, j, nbytes); a plain tile[i] = array[j] goes through a register.",
+    )
+
+
+def copies_ahead(e: Evidence) -> Check:
+    """The next copies are under way while the last ones are used."""
+    code = b"\n".join(m for program in e.built.programs.values() for m in program.modules)
+    left = [int(n) for n in re.findall(rb"^\s*cp\.async\.wait_group\s+(\d+)\s*;", code, re.MULTILINE)]
+    if b"mbarrier." in code:
+        return passed("copies are waited for at an mbarrier")
+    if any(left):
+        return passed(f"a wait leaves {max(left)} group{'s' if max(left) > 1 else ''} of copies under way")
+    return failed(
+        "every wait is for all copies: nothing is under way while the tile is used",
+        "Start the next copy before you wait for the last one: cp_async_wait(1) leaves the newest group alone.",
     )

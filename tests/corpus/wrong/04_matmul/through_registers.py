@@ -1,0 +1,27 @@
+# right, but loaded in the plain way
+from numba import cuda, float32
+
+TILE = 16
+
+
+@cuda.jit
+def matmul(a, b, c):
+    ta = cuda.shared.array((2, TILE, TILE), float32)
+    tb = cuda.shared.array((2, TILE, TILE), float32)
+    tx = cuda.threadIdx.x
+    ty = cuda.threadIdx.y
+    x, y = cuda.grid(2)
+    steps = a.shape[1] // TILE
+    s = float32(0)
+    ta[0, ty, tx] = a[y, tx]
+    tb[0, ty, tx] = b[ty, x]
+    for k in range(steps):
+        now = k % 2
+        if k + 1 < steps:
+            ta[1 - now, ty, tx] = a[y, (k + 1) * TILE + tx]
+            tb[1 - now, ty, tx] = b[(k + 1) * TILE + ty, x]
+        cuda.syncthreads()
+        for j in range(TILE):
+            s += ta[now, ty, j] * tb[now, j, tx]
+        cuda.syncthreads()
+    c[y, x] = s
