@@ -200,6 +200,7 @@ def test_a_kernel_reaches_a_peers_memory_only_with_access(device, peer):
 
 def test_a_peer_copy_takes_nvlinks_time(device, peer):
     n = 16 << 20
+    call(cu.cuCtxEnablePeerAccess(peer, 0))
     here, there = alloc(n), on(peer, lambda: alloc(n))
     a, b = event(), event()
     call(cu.cuEventRecord(a, 0))
