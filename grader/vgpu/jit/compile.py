@@ -1,14 +1,19 @@
 """LLVM IR to machine code, with the object files kept on disk by what they were made from."""
 
+import functools
 import hashlib
 import os
+import shutil
+import sys
 import tempfile
 from pathlib import Path
 
 import llvmlite
 import llvmlite.binding as llvm
+import numba
+import numpy as np
 
-VERSION = 6  # of the code that this package generates: raise it when that changes
+KEPT_VERSIONS = 3  # folders of compiled code; older ones are removed
 
 _target = None
 
@@ -26,18 +31,41 @@ def target_machine():
     return _target
 
 
+@functools.cache
+def version() -> str:
+    """Stamp of all source that compiled code depends on: what another version compiled is not used."""
+    root = Path(__file__).parent.parent
+    digest = hashlib.sha256(f"{sys.version}|{llvmlite.__version__}|{numba.__version__}|{np.__version__}".encode())
+    for folder in ("ptx", "jit", "machine", "sanitize", "model"):
+        for path in sorted((root / folder).glob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@functools.cache
+def version_dir() -> Path:
+    """Folder of this version's compiled code in the user's cache; made when something is written to it."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = Path(base) / "cuda-camp" / f"vgpu-{version()}"
+    if not folder.exists():
+        old = sorted(folder.parent.glob("vgpu-*"), key=lambda p: p.stat().st_mtime)
+        for path in old[: -KEPT_VERSIONS + 1]:
+            shutil.rmtree(path, ignore_errors=True)
+    return folder
+
+
 def cache_dir() -> Path | None:
     """Where compiled kernels are kept: GRADER_CACHE_DIR, else the user's cache folder; None when it is switched off ("")."""
     named = os.environ.get("GRADER_CACHE_DIR")
     if named is not None:
         return Path(named) if named else None
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "cuda-camp" / "kernels"
+    return version_dir() / "kernels"
 
 
 def cache_key(text: str) -> str:
+    """Name of what is compiled from `text` by this version on this processor."""
     host = f"{llvm.get_host_cpu_name()}{llvm.get_host_cpu_features().flatten()}"
-    return hashlib.sha256(f"{VERSION}|{llvmlite.__version__}|{host}|{text}".encode()).hexdigest()
+    return hashlib.sha256(f"{version()}|{host}|{text}".encode()).hexdigest()
 
 
 def load_cached(key: str) -> bytes | None:

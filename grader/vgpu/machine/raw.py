@@ -1,9 +1,13 @@
 """Loads and stores at plain addresses, and calls through them, for the numba-compiled part of the machine."""
 
+from contextlib import contextmanager
+
 import numba
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+
+from ..jit import compile
 
 PTR = ir.PointerType()
 _LLVM = {
@@ -83,11 +87,43 @@ def popcount(typingctx, value):
     return types.uint32(types.uint32), codegen
 
 
+def _kept():
+    """Compiled code is kept in a folder of this version's own: numba's cache does not notice changes in what is called."""
+    return str(compile.version_dir() / "numba")
+
+
 def machine_function(signature: str):
     """A C function that compiled kernels call; kept on disk once compiled."""
-    return numba.cfunc(signature, cache=True, nopython=True, error_model="numpy")
+
+    def make(fn):
+        with _cache_in(_kept()):
+            return numba.cfunc(signature, cache=True, nopython=True, error_model="numpy")(fn)
+
+    return make
+
+
+WORDS = types.int64[::1]
+ARRAYS = {"s": WORDS, "slots": WORDS, "active": WORDS}  # parameters of these names are arrays of int64
 
 
 def inner(fn):
-    """A function used by machine functions, inlined where LLVM sees fit."""
-    return numba.njit(cache=True, nogil=True, error_model="numpy")(fn)
+    """A function used by machine functions, inlined where LLVM sees fit.
+
+    Its parameters are int64 unless an annotation or ARRAYS says otherwise: numba would else compile it again for every
+    mixture of integer types that it is called with.
+    """
+    names = fn.__code__.co_varnames[: fn.__code__.co_argcount]
+    signature = tuple(fn.__annotations__.get(name, ARRAYS.get(name, types.int64)) for name in names)
+    with _cache_in(_kept()):
+        return numba.njit([signature], cache=True, nogil=True, error_model="numpy")(fn)
+
+
+@contextmanager
+def _cache_in(folder: str):
+    """numba keeps what it compiles in here in `folder`, unless the user has said where."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = before or folder
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before

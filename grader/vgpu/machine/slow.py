@@ -1,6 +1,7 @@
 """Memory accesses lane by lane: what the compiled access functions do not do themselves, generic addresses, atomics."""
 
 import numpy as np
+from numba import types
 
 from ..jit import layout as L
 from .observe import observe
@@ -8,7 +9,7 @@ from .raw import (
     bits_f32, bits_f64, f32_bits, f64_bits, inner, load_i32, load_i64, load_u8, load_u16, load_u32, load_u64, machine_function,
     store_i64, store_u8, store_u16, store_u32, store_u64,
 )  # fmt: skip
-from .state import ALLOC_WORDS, CACHE_WORDS, G_ALLOCS, G_NALLOCS, G_PROGRESS, fault, grid_of
+from .state import ALLOC_WORDS, CACHE_WORDS, G_ALLOCS, G_NALLOCS, G_PROGRESS, INITCHECK, fault, grid_of, report, thread_of
 
 
 @inner
@@ -89,6 +90,31 @@ def move(p, slot, nbytes, store):
 
 
 @inner
+def local_marks(w, p):
+    """Where initcheck keeps the marks of a byte of local memory; 0 when p is elsewhere or nothing watches."""
+    if load_i32(w + L.FLAGS) & L.OBSERVE_INIT == 0:
+        return 0
+    offset = p - load_i64(w + L.LOCAL)
+    return load_i64(w + L.LOCAL_SHADOW) + offset if 0 <= offset < 32 * load_i32(w + L.LOCAL_BYTES) else 0
+
+
+@inner
+def watch_local(w, p, lane, site, nbytes, store):
+    """initcheck of local memory."""
+    marks = local_marks(w, p)
+    if marks == 0:
+        return
+    mark = np.uint8(load_i64(w + L.LOCAL_MARK) & 255)
+    for k in range(nbytes):
+        if store:
+            store_u8(marks + k, mark)
+        elif load_u8(marks + k) != mark:
+            offset = p - load_i64(w + L.LOCAL) - lane * load_i32(w + L.LOCAL_BYTES)
+            report(grid_of(w), INITCHECK, 2, site, -1, load_i64(w + L.BLOCK_INDEX), thread_of(w, lane), -1, -1, offset, 0)
+            return
+
+
+@inner
 def access(w, mask, site, nbytes, count, kind, space):
     """Move count elements of nbytes for each lane; values lie element by element, 32 lanes each."""
     total = nbytes * count
@@ -103,6 +129,7 @@ def access(w, mask, site, nbytes, count, kind, space):
         for k in range(count):
             slot = w + L.SCRATCH_VALUE + 32 * nbytes * k + nbytes * lane
             if p != 0:
+                watch_local(w, p + k * nbytes, lane, site, nbytes, kind == L.STORE)
                 move(p + k * nbytes, slot, nbytes, kind == L.STORE)
             elif kind != L.STORE:
                 if nbytes == 4:
@@ -130,6 +157,16 @@ def vg_st_any(w, mask, site, nbytes, count, space):
     access(w, mask, site, nbytes, count, L.STORE, space)
 
 
+@machine_function("void(int64,int32,int32,int32,int32)")
+def vg_local_init(w, mask, site, nbytes, count):
+    """Some lane reads local memory that it has not written."""
+    for lane in range(32):
+        if mask >> lane & 1:
+            base = load_i64(w + L.LOCAL) + lane * load_i32(w + L.LOCAL_BYTES) + load_i64(w + L.SCRATCH_ADDRESS + 8 * lane)
+            for k in range(count):
+                watch_local(w, base + k * nbytes, lane, site, nbytes, False)
+
+
 # ---------------------------------------------------------------- atomics
 ADD, SUB, MIN, MAX, AND, OR, XOR, INC, DEC, EXCH, CAS = range(11)
 T_B16, T_U32, T_S32, T_U64, T_S64, T_F32, T_F64, T_F16, T_F16X2, T_BF16, T_BF16X2 = range(11)
@@ -149,7 +186,7 @@ def half_to_float(h):
 
 
 @inner
-def float_to_half(x):
+def float_to_half(x: types.float32):
     """float32 to the bits of the nearest fp16, ties to even."""
     bits = np.int64(f32_bits(x))
     sign = (bits >> 16) & 0x8000
@@ -170,7 +207,7 @@ def float_to_half(x):
 
 
 @inner
-def bfloat_of(x):
+def bfloat_of(x: types.float32):
     bits = np.int64(f32_bits(x))
     if bits & 0x7FFFFFFF > 0x7F800000:
         return 0x7FFF
@@ -246,6 +283,7 @@ def vg_atomic(w, mask, site, op, kind, nbytes, space):
         if p == 0:
             store_i64(slot, 0)
             continue
+        watch_local(w, p, lane, site, nbytes, True)
         value, compare = load_i64(slot), load_i64(w + L.SCRATCH_EXTRA + 8 * lane)
         if nbytes == 8:
             old = load_i64(p)
