@@ -57,9 +57,9 @@ class Occupancy:
 
 
 def occupancy(cc: tuple[int, int], threads: int, registers: int, shared: int) -> Occupancy:
-    """Occupancy of blocks of `threads` threads with so many registers each and `shared` bytes a block, static and dynamic.
+    """Occupancy of blocks of `threads` threads with so many registers each.
 
-    Raises KeyError for a compute capability that is not in SMS.
+    shared: a block's bytes, static and dynamic. Raises KeyError for a compute capability that is not in SMS.
     """
     sm = SMS[cc]
     warps = max(1, -(-threads // 32))
@@ -77,4 +77,6 @@ def _by_registers(sm: SM, warps: int, registers: int) -> int:
     if registers > MAX_REGISTERS:
         return 0
     a_warp = -(-registers * 32 // REGISTER_UNIT) * REGISTER_UNIT
+    if a_warp * -(-warps // PARTS) * PARTS > REGISTERS:
+        return 0  # the launch check takes all parts to hold as many warps as the fullest
     return REGISTERS // PARTS // a_warp * PARTS // warps
