@@ -68,10 +68,50 @@ def _merge(texts: list[bytes]) -> bytes:
         texts[k] = _renumber(text, highest)
         highest = max([highest, *map(int, re.findall(rb"^\s*\.file\s+(\d+)", texts[k], re.MULTILINE))])
     header = re.compile(rb"^\s*\.(version|target|address_size)\b.*$", re.MULTILINE)
-    extern = re.compile(rb"^\.extern\s+\.func\b[^;{]*;", re.MULTILINE)
+    name = rb"\.func\s+(?:\([^)]*\)\s*)?([\w$]+)[^;{]*"
+    defined = set(re.findall(rb"^(?:\.(?:visible|weak)\s+)*" + name + rb"\{", b"\n".join(texts), re.MULTILINE))
+    extern = re.compile(rb"^\.extern\s+" + name + rb";", re.MULTILINE)
+
+    def undefined(found: re.Match) -> bytes:
+        return b"" if found[1] in defined else found[0]
+
     first = b"\n".join(match[0] for match in header.finditer(texts[0])).replace(b", debug", b"")
-    bodies = [extern.sub(b"", header.sub(b"", text.rstrip(b"\0"))) for text in reversed(texts)]  # callees first
+    held: set[bytes] = set()
+    texts = [_without_repeats(text, held) for text in reversed(texts)]  # callees first
+    bodies = [extern.sub(undefined, header.sub(b"", text.rstrip(b"\0"))) for text in texts]
     return first + b"\n" + b"\n".join(bodies)
+
+
+_WEAK = re.compile(
+    rb"^\.(?:common|weak)\s+\.(?:global|const|func)\b[^;{=]*?([\w$]+)\s*(?:[\[(][^;{=]*)?(?=[;{=])", re.MULTILINE
+)
+
+
+def _without_repeats(text: bytes, held: set[bytes]) -> bytes:
+    """The text without those weak and common definitions that `held` names; it is told of the others."""
+    out, at = [], 0
+    for found in _WEAK.finditer(text):
+        if found.start() < at:
+            continue
+        declared = b".func" in found[0] and text[found.end() : found.end() + 1] == b";"
+        if declared or found[1] not in held:
+            held |= set() if declared else {found[1]}
+            continue
+        out.append(text[at : found.start()])
+        at = _end_of_definition(text, found.end(), b".func" in found[0])
+    return b"".join([*out, text[at:]])
+
+
+def _end_of_definition(text: bytes, at: int, function: bool) -> int:
+    """Where a variable's or a function's definition ends whose name and parameters end at `at`."""
+    if not function:
+        return text.index(b";", at) + 1
+    depth = 0
+    for brace in re.finditer(rb"[{}]", text[at:]):
+        depth += 1 if brace[0] == b"{" else -1
+        if depth == 0:
+            return at + brace.end()
+    return len(text)
 
 
 def _without_debug_sections(text: bytes) -> bytes:

@@ -83,6 +83,9 @@ class Plugin:
         seconds = round(time.monotonic() - self.started, 3)
         name = self.name(nodeid)
         self.write(test=name, outcome=self.outcome, detail=self.detail, seconds=seconds, findings=findings())
+        if self.outcome in ("failed", "errors") and poisoned():
+            self.write(poisoned=True)  # after a fault a context is of no use to the tests that follow
+            os._exit(0)
 
 
 _seen = 0
@@ -98,6 +101,15 @@ def findings() -> list[str]:
     found = grader.vgpu.findings()
     fresh, _seen = found[_seen:], len(found)
     return [f"{finding.tool}, line {finding.line}: {finding.message}" for finding in fresh]
+
+
+def poisoned() -> bool:
+    """A fault has made a context of the virtual GPU unusable."""
+    if not os.environ.get("CONFORMANCE_DEVICE"):
+        return False
+    from grader.vgpu.driver.state import driver
+
+    return any(context.fault for context in driver.contexts)
 
 
 def main(path: str, module: str, results: str, *chosen: str) -> None:

@@ -83,22 +83,24 @@ def run_module(
     with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
         while True:
             lines, why = _run_child(module, left, env, limit, Path(folder), log)
-            running = None
+            running, stopped = None, False
             for line in lines:
                 if "tests" in line:
                     known = known or line["tests"]
                 elif "start" in line:
                     running = line["start"]
+                elif "poisoned" in line:
+                    stopped = True
                 elif "test" in line:
-                    running = None
+                    running, stopped = None, False
                     result.outcomes.append(_outcome(**line))
             if running is not None:
                 result.outcomes.append(_outcome(running, "errors", why or "the process ended"))
-            elif why:
+            elif why and not stopped:
                 result.outcomes.append(_outcome(module, "errors", why))
             seen = {f"{PACKAGE}.{outcome.test}" for outcome in result.outcomes}
             missing = [test for test in (left or known or []) if test not in seen]
-            if why and running is not None and missing:
+            if why and (running is not None or stopped) and missing:
                 left = missing
                 continue
             result.outcomes += [_outcome(test, "errors", "it was not run") for test in missing]

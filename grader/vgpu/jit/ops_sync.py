@@ -345,6 +345,15 @@ def call(lw, i):
         lw.dst(returns[0], constant(I32, 0))
     elif label.name in ("__assertfail", "__assert_fail"):
         lw.call_machine("vg_trap", ir.VoidType(), [lw.active(), site, constant(I32, L.FAULT_ASSERT)])
+    elif label.name == "malloc":
+        lw.uses_atomics = True
+        put_addresses(lw, args[0])
+        lw.call_machine("vg_malloc", ir.VoidType(), [lw.active()])
+        lw.dst(returns[0], lw.b.load(lw.address(L.SCRATCH_VALUE), typ=vec(I64)))
+    elif label.name == "free":
+        lw.uses_atomics = True
+        put_addresses(lw, args[0])
+        lw.call_machine("vg_free", ir.VoidType(), [lw.active(), site])
     elif label.name == "cudaCGGetIntrinsicHandle":
         lw.dst(returns[0], constant(kind_type(returns[0].kind), 1))
     elif label.name == "cudaCGSynchronize":

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .heap import HEAP_HEADER
 from .state import ALLOC_DIRTY, ALLOC_INDEX, ALLOC_INIT, ALLOC_KIND, ALLOC_RACE, ALLOC_WORDS
 
 POISON = 0xCB  # what fresh memory holds
 RED_ZONE = 256  # bytes before and after every allocation that belong to nobody
 RACE_LIMIT = 16 << 20  # bytes; global racecheck keeps 4 bytes of shadow a byte, so larger allocations go without
-KINDS = ("device", "managed", "host", "registered", "constant")
+KINDS = ("device", "managed", "host", "registered", "constant", "heap")
+HEAP_BYTES = 8 << 20  # what malloc in kernels draws on: the driver's default limit
 
 
 @dataclass(eq=False)
@@ -41,6 +43,7 @@ class Memory:
         self._live: dict[int, Allocation] = {}
         self._count = 0
         self._table = None
+        self._heap: Allocation | None = None
 
     def allocate(self, nbytes: int, kind: str = "device", *, label: str | None = None) -> Allocation:
         """A new allocation, 256-byte aligned, poisoned, marked as never written.
@@ -63,6 +66,14 @@ class Memory:
         self._add(allocation)
         self.view(address, nbytes)[:] = POISON
         return allocation
+
+    def heap(self) -> Allocation:
+        """What malloc in kernels draws on, made at the first call. Racecheck and initcheck do not watch it."""
+        if self._heap is None:
+            self._heap = self.allocate(HEAP_BYTES, "heap", label="the heap of malloc")
+            self._heap.init = None
+            self.view(self._heap.address, HEAP_HEADER)[:] = 0
+        return self._heap
 
     def register(self, address: int, nbytes: int, label: str | None = None) -> Allocation:
         """Make foreign host memory device-visible. Raises ValueError when it overlaps a live allocation."""
@@ -147,7 +158,7 @@ class Memory:
             for row, a in zip(rows, self.allocations, strict=False):
                 row[0], row[1] = a.address, a.end
                 row[ALLOC_KIND], row[ALLOC_INDEX] = KINDS.index(a.kind), a.index
-                if races and a.nbytes <= RACE_LIMIT:
+                if races and a.nbytes <= RACE_LIMIT and a.kind != "heap":
                     words = (a.nbytes >> shift) + 2
                     if a.race is None or len(a.race) != 2 * words:
                         a.race = np.zeros(2 * words, np.int64)

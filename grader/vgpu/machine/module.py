@@ -10,7 +10,7 @@ from ..jit import compile
 from ..jit import layout as L
 from ..jit.lower import Site, lower_kernel
 from ..ptx.cfg import build_body
-from ..ptx.inline import flatten
+from ..ptx.inline import flatten, function_addresses
 from ..ptx.parse import Instr, PtxError, Sym, parse_ptx
 from . import observe
 from .memory import Memory
@@ -209,6 +209,8 @@ class Module:
             raise ModuleError(str(error)) from None
         self.symbols: dict[str, tuple[int, int]] = {}
         self._allocate()
+        if {"malloc", "free"} & self.parsed.functions.keys():
+            memory.heap()
         self.kernels = {f.name: Kernel(self, f) for f in self.parsed.functions.values() if f.is_entry}
 
     def _allocate(self):
@@ -217,13 +219,15 @@ class Module:
         for var in held:
             allocation = self.memory.allocate(max(var.nbytes, 1), "constant" if var.space == "const" else "device", label=var.name)
             self.symbols[var.name] = (allocation.address, var.nbytes)
+        functions = function_addresses(self.parsed)
         for var in held:
             address = self.symbols[var.name][0]
             data = bytearray(var.data if var.data is not None else bytes(var.nbytes))
             for offset, sym in var.relocations:
-                if sym.name not in self.symbols:
-                    raise ModuleError(f"{var.name} refers to {sym.name}, which is not a variable of the module")
-                struct.pack_into("<q", data, offset, self.symbols[sym.name][0] + sym.offset)
+                place = self.symbols[sym.name][0] if sym.name in self.symbols else functions.get(sym.name)
+                if place is None:
+                    raise ModuleError(f"{var.name} refers to {sym.name}, which the module does not have")
+                struct.pack_into("<q", data, offset, place + sym.offset)
             self.memory.view(address, var.nbytes)[:] = np.frombuffer(bytes(data), np.uint8)[: var.nbytes]
             self.memory.written(address, var.nbytes)
 

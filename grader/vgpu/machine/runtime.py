@@ -5,9 +5,9 @@ import functools
 import llvmlite.binding as llvm
 
 from ..jit import access, compile
-from . import copies, count, dispatch, observe, slow, warp
+from . import copies, count, dispatch, heap, observe, slow, warp
 
-MODULES = (dispatch, slow, observe, count, copies, warp)
+MODULES = (dispatch, slow, observe, count, copies, warp, heap)
 
 
 @functools.cache

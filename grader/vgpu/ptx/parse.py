@@ -307,8 +307,8 @@ class _FunctionParser:
         elif words[0] in (".shared", ".local", ".global", ".const"):
             self.function.variables.append(parse_variable(text))
         elif words[0] in (".pragma", ".branchtargets", ".callprototype"):
-            if words[0] != ".pragma":
-                raise PtxError(f"{words[0]} is not supported: indirect branches and calls")
+            if words[0] == ".branchtargets":
+                raise PtxError(f"{words[0]} is not supported: indirect branches")
         else:
             raise PtxError(f"unknown directive {words[0]} (line {self.line})")
 
@@ -319,10 +319,9 @@ class _FunctionParser:
             returns = [self.operand(a) for a in split_commas(groups[0][1:-1])]
             groups = groups[1:]
         name = groups[0]
-        args = [self.operand(a) for a in split_commas(groups[1][1:-1])] if len(groups) > 1 else []
-        if self.scope.reg(name) is not None:
-            raise PtxError(f"indirect call (line {self.line}): calls through a pointer are not supported")
-        return [Label(name), returns, args]
+        given = len(groups) > 1 and groups[1].startswith("(")
+        args = [self.operand(a) for a in split_commas(groups[1][1:-1])] if given else []
+        return [self.scope.reg(name) or Label(name), returns, args]
 
     def operand(self, text: str):
         if not text:
