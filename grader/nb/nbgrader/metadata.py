@@ -19,7 +19,6 @@ class CompleteMetadata(NbGraderPreprocessor):
             marks.setdefault(flag, False)
         marks.setdefault("locked", bool(marks.task or (marks.grade and not marks.solution)))
         marks.setdefault("schema_version", _SCHEMA)
-        marks.setdefault("cell_type", cell.cell_type)
         if marks.task or marks.grade:
             marks.setdefault("points", 0.0)
         return cell, resources
