@@ -115,7 +115,18 @@ def inner(fn):
     names = fn.__code__.co_varnames[: fn.__code__.co_argcount]
     signature = tuple(fn.__annotations__.get(name, ARRAYS.get(name, types.int64)) for name in names)
     with _cache_in(_kept()):
-        return numba.njit([signature], cache=True, nogil=True, error_model="numpy")(fn)
+        dispatcher = numba.njit(cache=True, nogil=True, error_model="numpy")(fn)
+    resolve = dispatcher.get_call_template
+
+    def call_template(args, kws):
+        """Asked for when a caller is compiled: callers that come from the disk need nothing of this."""
+        if not dispatcher.signatures:
+            dispatcher.compile(signature)
+            dispatcher.disable_compile()
+        return resolve(args, kws)
+
+    dispatcher.get_call_template = call_template
+    return dispatcher
 
 
 @contextmanager
