@@ -1,6 +1,5 @@
 """IEEE 754 arithmetic by exact fractions: what an instruction must give, in any format and rounding."""
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
@@ -135,7 +134,7 @@ def divide(x: Value, y: Value) -> Value:
 
 
 def root(x: Value) -> Value:
-    """Square root; an irrational one is cut after 200 bits and made odd, which no rounding can tell from the true one."""
+    """Square root; an irrational one is cut after 200 bits and made odd: no rounding can tell it from the true one."""
     if x.what == NAN or (x.negative and x.what != 0):
         return Value(False, NAN)
     if x.what in (INF, 0):
@@ -197,7 +196,7 @@ def pairwise(want):
 
 
 def edges(kind: str, seed: int = 3, extra: int = 24) -> list[int]:
-    """Bit patterns worth trying: zeros, units, ties, extremes, subnormals, infinities, NaNs, and some drawn at random."""
+    """Bit patterns worth trying: zeros, units, ties, extremes, subnormals, infinities, NaNs, and some at random."""
     import random
 
     f = FORMATS[kind]
@@ -227,6 +226,3 @@ def edges(kind: str, seed: int = 3, extra: int = 24) -> list[int]:
     out += [rng.getrandbits(f.width) for _ in range(extra)]
     near = [one + rng.getrandbits(f.mbits) + (rng.randrange(-3, 4) << f.mbits) for _ in range(extra)]
     return out + [n | rng.choice((0, f.sign)) for n in near]
-
-
-__all__ = ["math"]

@@ -1,8 +1,8 @@
 """Rows: an instruction, its operands as bit patterns, and what it must give.
 
-`run_rows` builds one kernel for each row and runs the instruction four times for every case: with operands that differ
-from lane to lane and with operands that are the same in the whole warp (the compiler keeps those as scalars), both with
-all lanes running and in a branch that only odd lanes take.
+`run_rows` builds one kernel for each row and runs the instruction three times for every case: with operands that differ
+from lane to lane, with operands that are the same in the whole warp (the compiler keeps those as scalars), and with
+either, row by row in turn, in a branch that only odd lanes take.
 """
 
 import math
@@ -87,15 +87,15 @@ def _load(space, reg, kind, address):
     return f"ld.{space}.{sign}{bits} {reg}, [{address}];"
 
 
-def kernel_text(name: str, row: Row) -> str:
-    """An entry that runs `row` for case (block + lane) and for case (block), and again in odd lanes only."""
+def kernel_text(name: str, row: Row, uniform: bool) -> str:
+    """An entry that runs `row` for case (block + lane), for case (block), and for one of these in odd lanes only."""
     src, dst = row.src.split(), row.dst.split()
     out = [f".visible .entry {name}(.param .u64 {name}_in, .param .u64 {name}_out)\n{{"]
     out.append("  .reg .pred %odd; .reg .b16 %h; .reg .b32 %t, %l, %k; .reg .b64 %in, %o, %x, %y;")
     for v in "ls":
         for j, kind in enumerate(src):
             out.append(f"  .reg .{REGISTER.get(kind, f'b{_wide(kind)}')} %{v}{j};")
-    for v in range(4):
+    for v in range(3):
         for j, kind in enumerate(dst):
             out.append(f"  .reg .{REGISTER.get(kind, f'b{_wide(kind)}')} %d{v}_{j};")
     step = 8 * len(src)
@@ -108,23 +108,23 @@ def kernel_text(name: str, row: Row) -> str:
     out.append("  and.b32 %k, %l, 1; setp.ne.u32 %odd, %k, 0;")
 
     def instruction(v):
-        names = {n: f"%{'ls'[v & 1]}{j}" for j, n in zip(range(len(src)), "abce", strict=False)}
+        operands = "ls"[v == 1 or (v == 2 and uniform)]
+        names = {n: f"%{operands}{j}" for j, n in zip(range(len(src)), "abce", strict=False)}
         names |= {n: f"%d{v}_{j}" for j, n in zip(range(len(dst)), "dq", strict=False)}
         return "  " + Template(row.ptx).substitute(names)
 
     out += [instruction(0), instruction(1)]
-    for v in (2, 3):
-        for j, kind in enumerate(dst):
-            d = f"%d{v}_{j}"
-            if kind == "pred":
-                out.append(f"  setp.eq.u32 {d}, 0, 0;")
-            else:
-                pattern = f"0x{SENTINEL & (1 << _wide(kind)) - 1:x}"
-                pattern = {"f32": "0f5A5A5A5A", "f64": "0d5A5A5A5A5A5A5A5A"}.get(kind, pattern)
-                out.append(f"  mov.{REGISTER.get(kind, f'b{_wide(kind)}')} {d}, {pattern};")
-    out += [f"  @!%odd bra $even_{name};", instruction(2), instruction(3), f"$even_{name}:"]
-    out.append(f"  mad.wide.u32 %o, %t, {4 * len(dst) * 256}, %o; mad.wide.u32 %o, %l, 8, %o;")
-    for v in range(4):
+    for j, kind in enumerate(dst):
+        d = f"%d2_{j}"
+        if kind == "pred":
+            out.append(f"  setp.eq.u32 {d}, 0, 0;")
+        else:
+            pattern = f"0x{SENTINEL & (1 << _wide(kind)) - 1:x}"
+            pattern = {"f32": "0f5A5A5A5A", "f64": "0d5A5A5A5A5A5A5A5A"}.get(kind, pattern)
+            out.append(f"  mov.{REGISTER.get(kind, f'b{_wide(kind)}')} {d}, {pattern};")
+    out += [f"  @!%odd bra $even_{name};", instruction(2), f"$even_{name}:"]
+    out.append(f"  mad.wide.u32 %o, %t, {3 * len(dst) * 256}, %o; mad.wide.u32 %o, %l, 8, %o;")
+    for v in range(3):
         for j, kind in enumerate(dst):
             d, at = f"%d{v}_{j}", 256 * (v * len(dst) + j)
             if kind == "pred":
@@ -136,7 +136,7 @@ def kernel_text(name: str, row: Row) -> str:
 
 
 def module_text(rows: list[Row]) -> str:
-    return HEADER + "\n".join(kernel_text(f"row{n}", row) for n, row in enumerate(rows))
+    return HEADER + "\n".join(kernel_text(f"row{n}", row, bool(n & 1)) for n, row in enumerate(rows))
 
 
 def run_rows(rows: list[Row]):
@@ -145,22 +145,22 @@ def run_rows(rows: list[Row]):
     module = Module(module_text(rows), memory)
     wrong = []
     for n, row in enumerate(rows):
-        wrong += _run_row(memory, module.kernels[f"row{n}"], row)
+        wrong += _run_row(memory, module.kernels[f"row{n}"], row, bool(n & 1))
     assert not wrong, f"{len(wrong)} mismatches\n" + "\n".join(wrong[:40])
 
 
-def _run_row(memory, kernel, row):
+def _run_row(memory, kernel, row, uniform):
     cases, dst = list(row.cases), row.dst.split()
     count = len(cases)
     packed = np.array([cases[k % count] for k in range(count + 32)], np.uint64)
     source = memory.allocate(packed.nbytes)
     memory.view(source.address, packed.nbytes)[:] = packed.view(np.uint8).ravel()
-    target = memory.allocate(count * 4 * len(dst) * 256)
+    target = memory.allocate(count * 3 * len(dst) * 256)
     result = launch(
         kernel, (count, 1, 1), (32, 1, 1), struct.pack("<qq", source.address, target.address), options=QUIET
     )
     assert result.fault is None, f"{row.ptx}: {result.fault}"
-    got = memory.view(target.address, target.nbytes).view(np.uint64).reshape(count, 4, len(dst), 32)
+    got = memory.view(target.address, target.nbytes).view(np.uint64).reshape(count, 3, len(dst), 32)
     wanted = [row.want(*case) for case in cases]
     wanted = [w if isinstance(w, tuple) else (w,) for w in wanted]
     wrong = []
@@ -170,8 +170,8 @@ def _run_row(memory, kernel, row):
         exact = np.array([0 if callable(w[j]) else int(w[j]) & mask for w in wanted], np.uint64)
         loose = [k for k in range(count) if callable(wanted[k][j])]
         block, lane = np.meshgrid(np.arange(count), np.arange(32), indexing="ij")
-        for v in range(4):
-            case = block if v & 1 else (block + lane) % count
+        for v in range(3):
+            case = block if v == 1 or (v == 2 and uniform) else (block + lane) % count
             expected = exact[case]
             runs = (lane & 1 == 1) | (v < 2)
             expected = np.where(runs, expected, np.uint64((1 if kind == "pred" else SENTINEL) & mask))
@@ -197,8 +197,8 @@ def run_text(
 ):
     """Run one hand-written kernel body. %in and %out hold the arrays' addresses, %tid the thread. -> (bytes, result)."""
     text = HEADER + prelude + (
-        f".visible .entry k(.param .u64 k_in, .param .u64 k_out)\n{{\n.reg .pred %p<32>; .reg .b16 %h<32>; .reg .b32 %r<64>;"
-        f" .reg .b64 %d<64>; .reg .f32 %f<32>; .reg .f64 %g<32>; .reg .b32 %tid; .reg .b64 %in, %out;\n{decls}\n"
+        f".visible .entry k(.param .u64 k_in, .param .u64 k_out)\n{{\n.reg .pred %p<32>; .reg .b16 %h<32>;"
+        f" .reg .b32 %r<64>; .reg .b64 %d<64>; .reg .f32 %f<32>; .reg .f64 %g<32>; .reg .b32 %tid; .reg .b64 %in, %out;\n{decls}\n"
         f"ld.param.u64 %in, [k_in]; ld.param.u64 %out, [k_out]; mov.u32 %tid, %tid.x;\n{body}\nret;\n}}\n"
     )  # fmt: skip
     memory = Memory()

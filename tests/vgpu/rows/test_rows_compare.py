@@ -4,7 +4,7 @@ import operator
 
 import pytest
 from exact import NAN, decode, edges, flushed
-from harness import BITS, Row, mix, run_rows
+from harness import Row, mix, run_rows
 from test_rows_integer import as_kind, values
 
 CMP = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
@@ -201,6 +201,3 @@ def test_selp_and_slct():
         )
     )
     run_rows(rows)
-
-
-__all__ = ["BITS"]

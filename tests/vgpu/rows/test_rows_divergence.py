@@ -38,7 +38,7 @@ def check(program, watched=True):
             assert got[block, tid].tolist() == want, f"block {block}, thread {tid}\n{text}"
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_random_programs_run_as_they_read(data):
     def choose(n):

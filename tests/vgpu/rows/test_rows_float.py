@@ -11,7 +11,7 @@ BITS = {"f32": 32, "f64": 64}
 
 
 def tricky_pairs(kind):
-    """Operands whose sums, products or quotients are ties, just above and below ties, subnormal, or at the overflow limit."""
+    """Operands whose sums, products or quotients are ties, beside ties, subnormal, or at the overflow limit."""
     f = f32 if kind == "f32" else f64
     p = 24 if kind == "f32" else 53
     tiny, huge = (2.0**-149, 2.0**127) if kind == "f32" else (2.0**-1074, 2.0**1023)
@@ -180,7 +180,7 @@ def order(name, kind, *, ftz=False, nan=False, xorsign=False):
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 def test_min_max(kind):
     rows = []
-    few = [b for b in edges(kind, extra=4)]
+    few = list(edges(kind, extra=4))
     for op in ("min", "max"):
         cases = mix(few, few, limit=500)
         rows.append(Row(f"{op}.{kind} $d, $a, $b;", kind, f"{kind} {kind}", cases, order(op, kind)))

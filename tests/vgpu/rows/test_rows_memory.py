@@ -1,14 +1,12 @@
 """Loads and stores of every type, space and vector; addresses; atomics."""
 
-import struct
+# ruff: noqa: E501 - PTX stays in lines of its own
 
 import numpy as np
 import pytest
-from exact import FORMATS, NAN, arithmetic, decode, edges, flushed
-from harness import Row, mix, run_rows, run_text
+from exact import FORMATS, NAN, arithmetic, decode, edges
+from harness import mix, run_text
 from test_rows_integer import as_kind, values
-
-from grader.vgpu.machine import LaunchOptions
 
 TYPES = ["b8", "u8", "s8", "b16", "u16", "s16", "b32", "u32", "s32", "b64", "u64", "s64", "f32", "f64"]
 RNG = np.random.default_rng(7)
@@ -405,6 +403,3 @@ def test_all_lanes_at_one_place():
     assert sorted(rest[:, 0]) == sorted(rest[:, 1]) == list(range(96))
     assert sorted(rest[:, 2]) == sorted(k % 10 for k in range(96))
     assert (rest[:, 3] == 96).all()
-
-
-__all__ = ["LaunchOptions", "Row", "flushed", "run_rows", "struct"]
