@@ -66,10 +66,10 @@ def gemm() -> Iterator[Row]:
 def l1_stride() -> Iterator[Row]:
     for stride in (1, 2, 4, 8, 16, 32):
         few, many = (
-            time("a100", MEMORY, "l1_stride", (1, 1, 1), (512, 1, 1), [np.int32(stride), np.int32(n), 1 << 20, 1 << 20]).cycles
+            time("a100", MEMORY, "l1_stride", (1, 1, 1), (1024, 1, 1), [np.int32(stride), np.int32(n), 1 << 20, 1 << 20]).cycles
             for n in (16, 48)
         )
-        yield Row(f"{stride} floats", stride, (many - few) / (32 * 4 * 16), "cycles")
+        yield Row(f"{stride} floats", stride, (many - few) / (32 * 8 * 32), "cycles")
 
 
 @experiment("transpose, n = 1024, of a copy's bandwidth", "v100", "Harris, An Efficient Matrix Transpose in CUDA C/C++ (2013): ratios, on K20c")

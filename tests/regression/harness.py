@@ -12,7 +12,7 @@ from grader.vgpu.machine import LaunchOptions, Memory, Module, launch
 from grader.vgpu.model import Estimate, cards, kernel_time, sass
 
 HERE = Path(__file__).parent
-ARCH = {(7, 0): "75", (7, 5): "75", (8, 0): "80", (8, 6): "86", (8, 9): "89", (9, 0): "90"}
+ARCH = {(7, 0): "80", (7, 5): "75", (8, 0): "80", (8, 6): "86", (8, 9): "89", (9, 0): "90"}
 
 cards.add(HERE / "cards.toml")
 

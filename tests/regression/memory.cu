@@ -5,7 +5,7 @@ extern "C" __global__ void l1_stride(int stride, int rounds, const float *a, flo
     const float *p = a + threadIdx.x % 32 * stride;
     float sum = 0;
     for (int k = 0; k < rounds; ++k) {
-        sum += __ldca(p) + __ldca(p + 2048) + __ldca(p + 4096) + __ldca(p + 6144);
+        for (int j = 0; j < 8; ++j) sum += __ldca(p + 1024 * j);
         p += zero;
     }
     out[threadIdx.x] = sum;

@@ -46,7 +46,8 @@ class Program:
     slots: np.ndarray
     latency: np.ndarray
     site: np.ndarray
-    arg: np.ndarray  # of a barrier: its number << 16 | threads; of a wait: groups left; of a load: flags
+    arg: np.ndarray  # of a barrier: its number << 16 | threads; of a wait: groups left; of a load: flags; of a copy: flags, and passes into
+    # shared memory << 8
     regs_first: np.ndarray  # sources, then destinations
     dests_first: np.ndarray
     regs: np.ndarray
@@ -159,7 +160,8 @@ def _copy(instr, parts):
         return WAIT_GROUP, left, "wgeneric"
     if "mbarrier" in parts[:3] and "bulk" not in parts:
         return SHARED_LOAD, 0, "wgeneric"
-    return COPY, 0 if "ca" in parts else BYPASS, "wgeneric"
+    size = instr.args[2].value if len(instr.args) > 2 and isinstance(instr.args[2], Imm) else 4
+    return COPY, (0 if "ca" in parts else BYPASS) | max(1, size // 4) << 8, "wgeneric"
 
 
 def _numbers(regs, numbers):

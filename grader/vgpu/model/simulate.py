@@ -348,10 +348,10 @@ def simulate(
                 if not store:
                     cost = max(cost, m[M_L1_MIN])
                 if k_ == P.COPY:
-                    cost += passes  # and into shared memory
+                    cost += arg[i] >> 8  # and into shared memory
                 done = begin + m[M_L1_LATENCY] + cost - 1
                 why = LONG
-                bypass = store or k_ == P.ATOMIC or ((k_ == P.LOAD or k_ == P.COPY) and arg[i] == P.BYPASS)
+                bypass = store or k_ == P.ATOMIC or ((k_ == P.LOAD or k_ == P.COPY) and arg[i] & P.BYPASS)
                 if tag == 3:
                     r = w // nwarps
                     for k in range(nlines):
