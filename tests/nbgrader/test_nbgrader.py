@@ -158,6 +158,7 @@ def test_a_failure_of_the_grader_is_an_error_for_staff_and_tells_students_nothin
 
     monkeypatch.setattr("grader.batch.grade", broken)
     monkeypatch.setattr(desk, "Bench", FakeBench)
+    monkeypatch.setattr(desk.caches, "fill", lambda: None)
     graded.students.hand_in("unlucky", graded.students.notebook(handins.RIGHT + "# unlucky\n"))
     assert autograde.main(handins.UNIT, graded.root, students=["unlucky"], feedback=True) == 3
     assert graded.grade("unlucky") == (None, True)

@@ -4,7 +4,7 @@ import atexit
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from grader import batch, devices
+from grader import batch, caches, devices
 from grader.bench import Bench
 from grader.problems import Problem
 from grader.results import Store, key
@@ -23,7 +23,7 @@ class Desk:
             jobs = 1  # one timed job a GPU
         self._free: list[Bench] = []
         self._all: list[Bench] = []
-        self._lock = threading.Lock()
+        self._lock, self._filling = threading.Lock(), threading.Lock()
         self._seats = threading.Semaphore(jobs)
         self._pool = ThreadPoolExecutor(jobs, thread_name_prefix="desk")
 
@@ -56,6 +56,8 @@ class Desk:
         with self._lock:
             if self._free:
                 return self._free.pop()
+        with self._filling:  # else the first benches on a machine would all compile the same
+            caches.fill()
         bench = Bench(self.device, trust=self.trust)
         with self._lock:
             self._all.append(bench)
