@@ -195,10 +195,11 @@ def _run_row(memory, kernel, row, uniform):
 def run_text(
     body: str, *, inputs: bytes = b"", out_bytes: int, block=32, grid=1, decls="", options=None, shared=0, prelude=""
 ):
-    """Run one hand-written kernel body. %in and %out hold the arrays' addresses, %tid the thread. -> (bytes, result)."""
+    """Run one kernel body. %in and %out hold the arrays' addresses, %tid the thread. -> (bytes, result)."""
     text = HEADER + prelude + (
         f".visible .entry k(.param .u64 k_in, .param .u64 k_out)\n{{\n.reg .pred %p<32>; .reg .b16 %h<32>;"
-        f" .reg .b32 %r<64>; .reg .b64 %d<64>; .reg .f32 %f<32>; .reg .f64 %g<32>; .reg .b32 %tid; .reg .b64 %in, %out;\n{decls}\n"
+        f" .reg .b32 %r<64>; .reg .b64 %d<64>; .reg .f32 %f<32>; .reg .f64 %g<32>; .reg .b32 %tid;\n"
+        f".reg .b64 %in, %out;\n{decls}\n"
         f"ld.param.u64 %in, [k_in]; ld.param.u64 %out, [k_out]; mov.u32 %tid, %tid.x;\n{body}\nret;\n}}\n"
     )  # fmt: skip
     memory = Memory()

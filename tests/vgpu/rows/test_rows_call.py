@@ -116,10 +116,19 @@ def test_what_is_not_supported_is_refused_by_name(text, words):
         run(text)
 
 
-def test_a_function_that_calls_itself_is_refused():
-    text = ".func f() { call.uni f; ret; }\n"
-    with pytest.raises(ModuleError, match="calls itself"):
-        run("call.uni f;", prelude=text)
+def test_a_function_that_calls_itself():
+    text = """.func (.param .b32 r) sum(.param .b32 n)
+    { .reg .b32 %a, %b; .reg .pred %p; ld.param.b32 %a, [n]; setp.ne.u32 %p, %a, 0; @%p bra MORE; st.param.b32 [r], 0; ret;
+    MORE: { .param .b32 x; .param .b32 y; sub.u32 %b, %a, 1; st.param.b32 [x], %b; call.uni (y), sum, (x); ld.param.b32 %b, [y]; }
+      add.u32 %a, %a, %b; st.param.b32 [r], %a; ret; }\n"""
+    body = "{ .param .b32 x; .param .b32 y; st.param.b32 [x], %tid; call.uni (y), sum, (x); ld.param.b32 %r2, [y]; }\n"
+    got, _ = run(body + "st.global.u32 [%d2], %r2;", prelude=text)
+    assert got.tolist() == [k * (k + 1) // 2 for k in range(32)]
+
+
+def test_an_endless_recursion_ends_in_a_fault():
+    _, result = run_text("call.uni f;", out_bytes=8, prelude=".func f() { call.uni f; ret; }\n")
+    assert result.fault is not None and result.fault.kind == "illegal_address"
 
 
 def test_parameters_of_every_width_and_their_bounds():
