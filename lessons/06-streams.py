@@ -211,9 +211,9 @@ t.draw("B waits for A", rows="stream")
 #
 # ## The allocation that waits
 #
-# Freeing memory the ordinary way waits for the whole device, since somebody might still be using it. In a loop this puts a gap
-# between the kernels. A **stream-ordered** allocation is an entry in the queue like any other: memory is taken from a pool when the
-# stream gets there, and given back when the stream gets *there*.
+# `cudaMalloc` and `cudaFree` are slow calls, and a free waits for the whole device besides, since somebody might still be using
+# the memory. In a loop this puts gaps between the kernels. A **stream-ordered** allocation is an entry in the queue like any
+# other: memory is taken from a pool when the stream gets there, and given back when the stream gets *there*.
 
 # %%
 class Scratch:

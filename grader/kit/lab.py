@@ -163,14 +163,14 @@ def style() -> None:
     })  # fmt: skip
 
 
-def bars(values: dict[str, float], unit: str, title: str = "", form: str = "{:.3g}", best: float | None = None) -> None:
+def bars(values: dict[str, float], unit: str, title: str = "", form: str = "", best: float | None = None) -> None:
     """Horizontal bars with their figures; `best` draws a line at the least that is possible."""
     import matplotlib.pyplot as plt
 
     _, ax = figure(height=0.62 + 0.36 * len(values))
     names = list(values)
     drawn = ax.barh(names, [values[n] for n in names], color=INK[0], height=0.62)
-    ax.bar_label(drawn, [form.format(values[n]) for n in names], padding=4)
+    ax.bar_label(drawn, [form.format(values[n]) if form else _figure(values[n]) for n in names], padding=4)
     if best is not None:
         ax.axvline(best, color=INK[1], linewidth=1.6, linestyle="--")
     ax.invert_yaxis()
@@ -205,6 +205,11 @@ def curves(
     if len(ys) > 1:
         ax.legend()
     plt.show()
+
+
+def _figure(v: float) -> str:
+    """Three digits that count, and no powers of ten: 0.123, 12.3, 1,230."""
+    return f"{v:,.0f}" if abs(v) >= 1000 else f"{v:.3g}"
 
 
 def _short(n: float) -> str:
@@ -246,7 +251,7 @@ class Timeline:
         return busy
 
     def draw(self, title: str = "", rows: str = "engine") -> None:
-        """One row an engine (or "stream"), one box a piece of work."""
+        """One row an engine (or "stream", lettered in the order of their making), one box a piece of work."""
         import matplotlib.pyplot as plt
 
         if not self.spans:
@@ -258,7 +263,8 @@ class Timeline:
             labels = [ENGINES[e][0] for e in names]
         else:
             names = sorted({s.stream for s in self.spans})
-            labels = [f"stream {n}" if n else "default stream" for n in names]
+            letters = iter("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+            labels = [f"stream {next(letters)}" if n else "default stream" for n in names]
         _, ax = figure(height=0.95 + 0.36 * len(names))
         for s in self.spans:
             _, colour, hatch = ENGINES[s.engine]
