@@ -1,19 +1,19 @@
 """A kernel's time on a card: one SM is simulated with the blocks that it gets first, and scaled to all it gets."""
 
-import hashlib
 from dataclasses import dataclass, field, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from . import costs, program, simulate, traces
-from .cards import Timing, timing
+from . import case as cases
+from . import costs, program, simulate
+from .cards import timing
 from .occupancy import Occupancy, occupancy
 
-NODE_GAP_US = 0.2  # of the time that a node of a graph takes: the rest is from the start of an empty kernel to its end
-BUDGET = 200_000  # warp instructions that are simulated
-SM_PORT = 64.0  # bytes a clock between an SM and L2
-L2_SHARE = 0.8  # of the L2 that holds what is used again
+NODE_GAP_US = 0.2  # of what a node of a graph takes; the rest is from the start of an empty kernel to its end
 BUSY = 0.6  # a server that is busy for this part of the time is what bounds the kernel
+
+_known: WeakKeyDictionary = WeakKeyDictionary()  # kernel -> {digest of the case: Estimate}
 
 
 @dataclass(frozen=True)
@@ -37,140 +37,80 @@ class Estimate:
     touched: dict[int, float] = field(default_factory=dict)  # allocation's first address -> bytes that the grid touches
 
 
-_programs: dict[int, tuple] = {}
-
-
-def _program(kernel):
-    kept = _programs.get(id(kernel))
-    if kept is None or kept[0] is not kernel:
-        if len(_programs) > 64:
-            _programs.clear()
-        kept = _programs[id(kernel)] = (kernel, program.build(kernel))
-    return kept[1]
-
-
 def kernel_time(card, kernel, grid, block, shared: int, registers: int, result, mix=None) -> Estimate:
     """How long a launch takes on `card` (grader.vgpu.devices.Card).
 
-    kernel: machine.Kernel; grid, block: (x, y, z); shared: a block's bytes, static and dynamic; registers: a thread's, 0 if
-    unknown; result: LaunchResult; mix: pipe -> instructions of its machine code, where known. The same launch gives the same figures on every machine.
+    kernel: machine.Kernel; grid, block: (x, y, z); shared: a block's bytes, static and dynamic; registers: a thread's,
+    0 if unknown; result: LaunchResult; mix: pipe -> instructions of its machine code (model.sass), where known. The
+    same launch gives the same figures on every machine.
     """
-    counters = result.counters
-    threads = block[0] * block[1] * block[2]
-    fits = occupancy(card.cc, threads, registers, shared)
-    trace = counters.trace
-    times = timing(card.key)
-    if not counters.counted_blocks or not len(trace.words):
-        return Estimate(times.graph_node_us - NODE_GAP_US, "latency", occupancy=fits)
-    blocks = grid[0] * grid[1] * grid[2]
-    nwarps = -(-threads // 32)
-    resident = max(1, min(fits.blocks, -(-blocks // card.sms)))
-    l2 = card.l2_bytes * L2_SHARE
-    traffic = traces.analyse(
-        trace,
-        counters.code.sites,
-        nwarps,
-        len(counters.code.blocks),
-        grid,
-        min(blocks, max(1, fits.blocks) * card.sms),
-        l2,
-    )
-    digest = hashlib.blake2b(traffic.words.tobytes(), digest_size=16)
-    digest.update(traffic.miss.tobytes())
-    digest.update(counters.runs.tobytes())
-    key = (
-        id(kernel),
-        card,
-        tuple(grid),
-        tuple(block),
-        shared,
-        registers,
-        digest.digest(),
-        counters.counted_blocks,
-        bool(mix),
-    )
-    if key not in _known:
-        if len(_known) > 512:
-            _known.clear()
-        _known[key] = _estimate(card, times, kernel, counters, traffic, blocks, nwarps, resident, fits, shared, mix)
-    return replace(_known[key], touched=traffic.touched)
+    case = cases.prepare(card, kernel, grid, block, shared, registers, result, mix)
+    if case is None:
+        fits = occupancy(card.cc, block[0] * block[1] * block[2], registers, shared)
+        return Estimate(timing(card.key).graph_node_us - NODE_GAP_US, "latency", occupancy=fits)
+    known, key = _known.setdefault(kernel, {}), case.digest()
+    if key not in known:
+        known[key] = _estimate(case)
+    return replace(known[key], touched=case.traffic.touched)
 
 
-_known: dict[tuple, Estimate] = {}
+def issue_times(card, kernel, grid, block, shared: int, registers: int, result, mix=None, rows: int = 40_000):
+    """The kernel's Program and its first issue times (rows of case.SAMPLE_WORDS); arguments as of `kernel_time`."""
+    case = cases.prepare(card, kernel, grid, block, shared, registers, result, mix)
+    if case is None:
+        return cases.program_of(kernel), np.zeros((0, cases.SAMPLE_WORDS))
+    return case.code, cases.run(case, rows).rows
 
 
-def _estimate(card, times: Timing, kernel, counters, traffic, blocks, nwarps, resident, fits, shared, mix) -> Estimate:
-    code = _program(kernel)
-    trace = counters.trace
-    ntraces = len(trace.blocks)
-    per_sm = -(-blocks // card.sms)
-    issued = np.concatenate([[0], np.cumsum(code.kind != program.ALIAS)])
-    lengths = issued[code.first[1:]] - issued[code.first[:-1]]
-    instructions = float((counters.runs[:, 0] * lengths).sum()) / counters.counted_blocks  # of a block
-    traced = float((traffic.entries * lengths).sum()) / ntraces
-    wanted = min(per_sm, 2 * resident)
-    shared_bytes = 0 if not fits.blocks else min(resident * shared, times.l1_kb * 1024)
-    m = _parameters(card, times, traffic, blocks, per_sm, shared_bytes)
-    out, stalls = np.zeros(simulate.O_WORDS), np.zeros(len(simulate.STALLS))
-    by_line = np.zeros((max(1, len(code.kind)), len(simulate.STALLS)))
-    simulate.simulate(
-        code.first, code.kind, code.pipe, _slots(code, mix), code.latency, code.site, code.arg, code.regs_first, code.dests_first,
-        code.regs, code.nregs, traffic.words, trace.starts, nwarps, ntraces, resident, wanted, m, traffic.miss, out, stalls,
-        by_line, np.zeros((0, 6)),
-    )  # fmt: skip
-    done = out[simulate.O_INSTRUCTIONS] / max(traced * wanted, 1.0)  # part of the simulated blocks' work
+def _estimate(case: cases.Case) -> Estimate:
+    done = cases.run(case)
+    out, stalls = done.out, done.stalls
     busy = max(out[simulate.O_CYCLES], out[simulate.O_L2_FREE], out[simulate.O_DRAM_FREE])
-    longer = max(1.0, instructions / max(traced, 1.0))  # what the traces leave out
-    scale = per_sm * longer / (wanted * max(done, 1e-9))
-    time = busy * scale
-    if wanted > resident and done > 0.999:
-        rate = (busy - out[simulate.O_FIRST_WAVE]) / (wanted - resident)
-        time = (busy + rate * (per_sm - wanted)) * longer
-    use = _use(code, by_line, out, m, busy)
+    scale, cycles = _scale(case, out, busy)
+    use = _use(case.code, done, busy)
     highest = max(use, key=use.get)
-    sm_blocks = blocks / per_sm  # SMs' worth of what the busiest one does
-    grid_scale = 32 * scale * sm_blocks
+    grid_bytes = 32 * scale * case.blocks / case.per_sm  # of a sector of the simulated SM
     l1, l2 = out[simulate.O_L1_SECTORS], out[simulate.O_L2_SECTORS]
+    dram = out[simulate.O_DRAM_READ] + out[simulate.O_DRAM_WRITE]
+    active = stalls.sum() / max(out[simulate.O_CYCLES], 1.0)
     return Estimate(
-        us=times.graph_node_us - NODE_GAP_US + time / card.clock_mhz,
+        us=case.times.graph_node_us - NODE_GAP_US + cycles / case.card.clock_mhz,
         bound_by=highest if use[highest] >= BUSY else "latency",
         use=use,
         stalls=_parts(stalls, stalls.sum()),
-        lines=_by_line(code, by_line, stalls.sum()),
-        occupancy=fits,
-        achieved=min(fits.ratio, float(stalls.sum() / max(out[simulate.O_CYCLES], 1.0) / fits.max_warps)),
+        lines=_by_line(case.code, done.by_line, stalls.sum()),
+        occupancy=case.fits,
+        achieved=min(case.fits.ratio, float(active / case.fits.max_warps)),
         ipc=float(out[simulate.O_SLOTS] / max(busy, 1.0)),
         l1_hit=float(out[simulate.O_L1_HITS] / max(l1, 1.0)),
-        l2_hit=float(1 - (out[simulate.O_DRAM_READ] + out[simulate.O_DRAM_WRITE]) / max(l2, 1.0)),
-        l2_bytes=float(l2 * grid_scale),
-        dram_read=float(out[simulate.O_DRAM_READ] * grid_scale),
-        dram_write=float(out[simulate.O_DRAM_WRITE] * grid_scale),
-        cycles=float(time),
+        l2_hit=float(1 - dram / max(l2, 1.0)),
+        l2_bytes=float(l2 * grid_bytes),
+        dram_read=float(out[simulate.O_DRAM_READ] * grid_bytes),
+        dram_write=float(out[simulate.O_DRAM_WRITE] * grid_bytes),
+        cycles=float(cycles),
     )
 
 
-def _slots(code, mix):
-    """Issue slots of the PTX's instructions, made to add up to those of the machine code, pipe by pipe.
-
-    Only where ptxas kept the loops as they are, which the number of memory accesses tells.
-    """
-    slots = code.slots.copy()
-    accesses = int(np.isin(code.kind, _ACCESSES).sum())
-    if not mix or mix.get(costs.LSU, 0) != accesses:
-        return slots
-    for pipe in (costs.FMA, costs.ALU, costs.FP64, costs.XU):
-        own = code.pipe == pipe
-        if slots[own].sum():
-            slots[own] *= min(2.0, max(0.25, mix.get(pipe, 0) / slots[own].sum()))
-    return slots
-
-
-_ACCESSES = (program.LOAD, program.STORE, program.SHARED_LOAD, program.SHARED_STORE, program.COPY)
+def _scale(case: cases.Case, out, busy: float) -> tuple[float, float]:
+    """(factor from what was simulated to all that the SM does, its cycles)."""
+    counters, code = case.counters, case.code
+    issued = np.concatenate([[0], np.cumsum(code.kind != program.ALIAS)])
+    lengths = issued[code.first[1:]] - issued[code.first[:-1]]
+    whole = float((counters.runs[:, 0] * lengths).sum()) / counters.counted_blocks  # instructions of a block
+    traced = float((case.traffic.entries * lengths).sum()) / len(counters.trace.blocks)
+    longer = max(1.0, whole / max(traced, 1.0))  # what the traces leave out
+    done = out[simulate.O_INSTRUCTIONS] / max(traced * case.simulated, 1.0)
+    scale = case.per_sm * longer / (case.simulated * max(done, 1e-9))
+    if case.simulated > case.resident and done > 0.999:
+        rate = (busy - out[simulate.O_FIRST_WAVE]) / (case.simulated - case.resident)  # cycles a block, in the steady state
+        return scale, (busy + rate * (case.per_sm - case.simulated)) * longer
+    return scale, busy * scale
 
 
-def _use(code, by_line, out, m, busy) -> dict[str, float]:
+def _use(code, done: cases.Outcome, busy: float) -> dict[str, float]:
     """How busy each server was."""
-    slots = by_line[:, simulate.SELECTED]
+    out, m = done.out, done.machine
+    slots = done.by_line[:, simulate.SELECTED]
     use = {"issue": float(slots.sum() / 4 / busy)}
     for pipe, name in enumerate(costs.PIPES):
         if pipe not in (costs.LSU, costs.CBU):
@@ -188,21 +128,3 @@ def _parts(cycles, total) -> dict[str, float]:
 
 def _by_line(code, by_line, total) -> dict[int, dict[str, float]]:
     return {int(n): _parts(by_line[code.lines == n].sum(axis=0), total) for n in np.unique(code.lines)}
-
-
-def _parameters(card, times, traffic, blocks, per_sm, shared_bytes):
-    m = np.zeros(simulate.M_WORDS)
-    m[simulate.M_L1_LATENCY], m[simulate.M_SHARED_LATENCY] = times.l1_latency, times.shared_latency
-    m[simulate.M_L2_LATENCY], m[simulate.M_DRAM_LATENCY] = times.l2_latency, times.dram_latency
-    m[simulate.M_L1_MIN] = times.l1_min_cycles
-    part = per_sm / blocks  # of the grid's traffic that the busiest SM has
-    m[simulate.M_L2_RATE] = min(SM_PORT, times.l2_bytes_per_clock * part)
-    m[simulate.M_DRAM_RATE] = min(SM_PORT, times.dram_gbs * 1e3 / card.clock_mhz * part)
-    m[simulate.M_L1_SETS] = max(4, int((times.l1_kb - shared_bytes / 1024) * 8 / simulate.WAYS))
-    l2 = card.l2_bytes * L2_SHARE
-    m[simulate.M_WRITE_DRAM] = max(0.0, 1 - l2 / 2 / max(traffic.written, 1.0))
-    m[simulate.M_RETOUCH] = max(0.0, 1 - l2 / max(traffic.wave, 1.0))
-    m[simulate.M_BUDGET] = BUDGET
-    for pipe in range(len(costs.PIPES)):
-        m[simulate.M_PIPE + pipe] = 32 / (costs.unit_lanes(pipe, card, times) / 4)
-    return m
