@@ -21,7 +21,7 @@ _LOOKS = {
     GLOBAL: ("#f2b134", "////"),
     SHARED: ("#4f9d69", "\\\\\\\\"),
     MEMORY: ("#f7e3b5", ""),
-    BARRIER: ("#b3261e", ""),
+    BARRIER: ("#b9a3c9", "xxxx"),
     OTHER: ("#dfe7ef", ""),
     BUSY: ("#ffffff", ""),
 }
@@ -54,8 +54,8 @@ class BlockTimeline:
         total = sum(s.end - s.start for s in self.segments)
         return sum(s.end - s.start for s in self.segments if s.what == what) / total if total else 0.0
 
-    def figure(self, width: float = 9.5, most: int = 16):
-        """A matplotlib Figure with a row for each warp, at most `most` of them."""
+    def figure(self, width: float = 9.5, most: int = 16, cycles: float | None = None):
+        """A matplotlib Figure with a row for each warp, at most `most` of them; `cycles`: where it ends."""
         from matplotlib.figure import Figure
         from matplotlib.patches import Patch
 
@@ -73,7 +73,7 @@ class BlockTimeline:
         axes.set_yticks(range(shown), [f"warp {k}" for k in range(shown)], fontsize=7.5)
         axes.set_xlabel("cycles (modelled)", fontsize=8)
         axes.tick_params(axis="x", labelsize=8)
-        axes.set_xlim(0, max((s.end for s in self.segments), default=1.0))
+        axes.set_xlim(0, cycles or max((s.end for s in self.segments), default=1.0))
         axes.set_title(f"{self.kernel}: one block; {self.summary()}", fontsize=8.5, loc="left")
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
