@@ -259,7 +259,7 @@ except Exception as error:
 #
 # ## What NVIDIA's tools would show
 #
-# `nsys profile python script.py` draws the timeline above, with a row for the CUDA calls of the host over it: you would see
+# Nsight Systems (`nsys profile python script.py`) draws the timeline above, with a row for the CUDA calls of the host over it: you would see
 # the launch return long before the kernel ends. `compute-sanitizer python script.py` is the box of this notebook;
 # there you choose one tool at a time, with `--tool racecheck` for instance. `ncu` looks inside one kernel, which is the
 # subject of the next lesson.

@@ -1,4 +1,4 @@
-"""Build all notebooks of the course from their texts, and the students' copies with nbgrader.
+"""Build all notebooks of the course from their texts, the students' copies with nbgrader, and the table of mistakes.
 
     python -m grader.nb.build             what has changed; a lesson whose cells changed is run
     python -m grader.nb.build --check     change nothing; exit status 1 if something is out of step
@@ -15,6 +15,7 @@ import os
 import shutil
 import sys
 import tempfile
+import tomllib
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ import nbformat
 from grader.nb import percent
 
 DEVICE = "virtual:a100"
+_TABLE = "|---|---|---|---|"  # the last table of the instructor's page begins below it
 TIMEOUT = 120  # seconds a cell of a lesson may take
 
 
@@ -64,6 +66,10 @@ def build(root: Path, execute: bool = False) -> Iterator[Path]:
         target.parent.mkdir(exist_ok=True)
         target.write_text(percent.dumps(notebook), encoding="utf-8")
         yield target
+    page = root / "docs" / "instructor.md"
+    if page.is_file() and _read(page) != (told := with_mistakes(root)):
+        page.write_text(told, encoding="utf-8")
+        yield page
     with tempfile.TemporaryDirectory() as scratch:
         made = release(root, Path(scratch))
         for target in (root / "exercises").rglob("*.ipynb"):
@@ -99,6 +105,9 @@ def check(root: Path) -> Iterator[str]:
         for path in (root / folder).rglob("*.ipynb"):
             if path not in expected and ".ipynb_checkpoints" not in path.parts:
                 yield f"{path.relative_to(root)} has no text"
+    page = root / "docs" / "instructor.md"
+    if page.is_file() and _read(page) != with_mistakes(root):
+        yield "docs/instructor.md does not list the wrong answers that are in tests/corpus/wrong"
     with tempfile.TemporaryDirectory() as scratch:
         made = release(root, Path(scratch))
         there = {p.relative_to(root / "exercises") for p in (root / "exercises").rglob("*.ipynb")}
@@ -159,6 +168,19 @@ def release(root: Path, into: Path) -> dict[Path, Path]:
             converter.log = logger
             converter.start()
     return {path.relative_to(into): path for path in sorted(into.rglob("*.ipynb"))}
+
+
+def with_mistakes(root: Path) -> str:
+    """The instructor's page with its table of common mistakes: the wrong answers that the course is tested with."""
+    rows = []
+    for listed in sorted((root / "tests" / "corpus" / "wrong").glob("*/expected.toml")):
+        unit, exercise = listed.parent.name[:2], listed.parent.name[3:]
+        for name, verdict in tomllib.loads(listed.read_text(encoding="utf-8"))["code"].items():
+            code, _, rule = verdict.partition(" ")
+            mistake = name.rpartition(".")[0].replace("_", " ")
+            rows.append(f"| `{unit}` `{exercise}` | {mistake} | {code} | {rule.replace('_', ' ')} |")
+    page = (root / "docs" / "instructor.md").read_text(encoding="utf-8")
+    return page[: page.index(_TABLE) + len(_TABLE)] + "\n" + "\n".join(rows) + "\n"
 
 
 def pull(path: Path) -> None:

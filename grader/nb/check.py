@@ -220,7 +220,9 @@ def _bench() -> NotebookBench | GpuBench:
 def _text(record: dict) -> str:
     from rich.console import Console
 
-    console = Console(file=io.StringIO(), width=100, highlight=False, force_jupyter=False)
+    console = Console(
+        file=io.StringIO(), width=100, highlight=False, force_jupyter=False, force_terminal=False, color_system=None
+    )
     console.print(report.detail(record))
     return console.file.getvalue().rstrip()
 

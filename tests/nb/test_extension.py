@@ -1,13 +1,12 @@
 """`%load_ext grader` and `check(...)` in a session, as a student meets them."""
 
-import json
 import os
 import re
-import subprocess
-import sys
-from pathlib import Path
+import warnings
 
 import pytest
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
 
 HEAD = "%load_ext grader\nimport numpy as np\nfrom numba import cuda, float32"
 RIGHT = """
@@ -40,13 +39,25 @@ cuda.synchronize()
 """
 
 
-def session(*cells: str, **environment: str) -> list[dict]:
-    names = {"GRADER_DEVICE": "virtual:a100", **environment}
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).parent / "session.py")], input=json.dumps(cells), capture_output=True,
-        text=True, timeout=600, check=True, env={**os.environ, **names},
-    )  # fmt: skip
-    return json.loads(done.stdout.splitlines()[-1])
+def session(*cells: str, device: str = "virtual:a100") -> list[dict]:
+    """Each cell's stdout, stderr, displayed data and error, from a notebook that is run as JupyterLab would."""
+    notebook = new_notebook(cells=[new_code_cell(source.strip()) for source in cells])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # jupyter_client's own
+        client = NotebookClient(notebook, timeout=600, kernel_name="python3", allow_errors=True, coalesce_streams=True)
+        client.execute(env={**os.environ, "GRADER_DEVICE": device})
+    out = []
+    for cell in notebook.cells:
+        seen = {"stdout": "", "stderr": "", "shown": [], "error": None}
+        for o in cell.outputs:
+            if o.output_type == "stream":
+                seen[o.name] += o.text
+            elif o.output_type == "error":
+                seen["error"] = o.ename
+            else:
+                seen["shown"].append(o.data)
+        out.append(seen)
+    return out
 
 
 @pytest.fixture(scope="module")
@@ -91,15 +102,15 @@ def test_one_line_says_which_device_and_how_times_are_got(said):
 
 def test_findings_stand_below_the_cell_that_caused_them_with_the_line_and_its_text(said):
     [box] = said["race"]["shown"]
-    assert "racecheck, line 6: tile[t] = x[t]\n" in box["text/plain"]
-    assert "<b>racecheck</b>, line 6" in box["text/html"]
+    assert "racecheck, line 5: tile[t] = x[t]\n" in box["text/plain"]
+    assert "<b>racecheck</b>, line 5" in box["text/html"]
     assert "a comment" not in box["text/plain"] and "ipykernel" not in box["text/html"]
     assert said["quiet"]["shown"] == [{"text/plain": "2"}]
 
 
 def test_a_fault_is_shown_in_the_box_and_not_on_stderr_without_addresses(said):
     [box] = said["stray"]["shown"]
-    assert box["text/plain"].startswith("memcheck, line 4: x[cuda.grid(1) + 1000000] = 1")
+    assert box["text/plain"].startswith("memcheck, line 3: x[cuda.grid(1) + 1000000] = 1")
     assert "0x" not in box["text/plain"] and said["stray"]["stderr"] == ""
     assert said["stray"]["error"] == "CudaAPIError"
 
@@ -125,6 +136,7 @@ def test_the_graded_cell_ends_in_a_number_for_nbgrader_and_a_table_for_people(sa
 def test_the_graded_cell_fails_when_the_answer_gets_nothing(said):
     assert said["not_solved"]["error"] == "NotSolved"
     assert said["not_solved"]["stderr"] == ""
+    assert said["not_solved"]["shown"][0]["text/plain"].startswith("WA  A grid-stride map")
 
 
 def test_an_unknown_exercise_names_those_that_exist(said):
@@ -137,5 +149,5 @@ def test_what_is_no_kernel_does_not_compile(said):
 
 
 def test_the_environment_chooses_the_card():
-    [load] = session("%load_ext grader", GRADER_DEVICE="virtual:t4")
+    [load] = session("%load_ext grader", device="virtual:t4")
     assert load["stdout"].startswith("Virtual GPU: Tesla T4, cc 7.5;")
