@@ -32,7 +32,7 @@ def bump(p, n):
 @inner
 def find_lines(w, mask, nbytes, lines):
     """Write the lines that the lanes touch, with their sectors. -> how many."""
-    n, last = 0, -1
+    n, last, top = 0, -1, -1
     for lane in range(32):
         if not mask >> lane & 1:
             continue
@@ -41,7 +41,7 @@ def find_lines(w, mask, nbytes, lines):
             line, bit = sector >> 2, 1 << (sector & 3)
             k = last
             if k < 0 or load_i64(lines + 8 * k) >> 4 != line:
-                k = n - 1
+                k = n - 1 if line <= top else -1  # addresses mostly rise: what is above all others is new
                 while k >= 0 and load_i64(lines + 8 * k) >> 4 != line:
                     k -= 1
             if k < 0:
@@ -50,6 +50,7 @@ def find_lines(w, mask, nbytes, lines):
                 k = n
                 store_i64(lines + 8 * k, line << 4)
                 n += 1
+                top = max(top, line)
             store_i64(lines + 8 * k, load_i64(lines + 8 * k) | bit)
             last = k
     return n
@@ -77,7 +78,7 @@ def wavefronts(w, mask, nbytes, banks):
     lanes = 32 // parts
     total = 0
     for part in range(parts):
-        worst = 0
+        worst, rising = 0, True  # each bank's words so far
         for bank in range(32):
             store_i64(banks + 8 * bank, 0)
         for lane in range(part * lanes, (part + 1) * lanes):
@@ -89,6 +90,10 @@ def wavefronts(w, mask, nbytes, banks):
                 n = load_i64(banks + 8 * bank)
                 words = banks + 8 * (32 + 32 * bank)
                 k = 0
+                if n > 0 and word > load_i64(words + 8 * (n - 1)):
+                    k = n if rising else 0
+                else:
+                    rising = False
                 while k < n and load_i64(words + 8 * k) != word:
                     k += 1
                 if k == n and n < 32:
