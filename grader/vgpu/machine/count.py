@@ -89,17 +89,15 @@ def wavefronts(w, mask, nbytes, banks):
                 bank = word & 31
                 n = load_i64(banks + 8 * bank)
                 words = banks + 8 * (32 + 32 * bank)
-                k = 0
-                if n > 0 and word > load_i64(words + 8 * (n - 1)):
-                    k = n if rising else 0
-                else:
-                    rising = False
+                above = n == 0 or word > load_i64(words + 8 * (n - 1))
+                k = n if rising and above else 0
                 while k < n and load_i64(words + 8 * k) != word:
                     k += 1
                 if k == n and n < 32:
                     store_i64(words + 8 * n, word)
                     store_i64(banks + 8 * bank, n + 1)
                     worst = max(worst, n + 1)
+                    rising = rising and above
         total += worst
     return max(total, 1)
 
