@@ -100,7 +100,7 @@ def test_nbgraders_own_commands_give_the_same(graded):
     for command in ("autograde", "generate_feedback"):
         subprocess.run(
             [sys.executable, "-m", "nbgrader", command, handins.UNIT, "--student=uses_nbgrader*"],
-            cwd=graded.root, check=True, capture_output=True, timeout=120, env={**os.environ, "PYTHONWARNINGS": ""},
+            cwd=graded.root, check=True, capture_output=True, timeout=400, env={**os.environ, "PYTHONWARNINGS": ""},
         )  # fmt: skip
     rows = exported(graded.root)
     assert (rows["uses_nbgrader"]["state"], rows["uses_nbgrader"]["score"]) == ("graded", "10.0")
