@@ -87,7 +87,10 @@ def no_bank_conflicts(e: Evidence, ways: float = 1.1) -> Check:
     )
 
 
-def few_bytes(e: Evidence, times_reference: float = 1.3) -> Check:
+TILE_IT = "Keep a tile of each input in shared memory: every element loaded once is used by a whole row."
+
+
+def few_bytes(e: Evidence, times_reference: float = 1.3, hint: str = TILE_IT) -> Check:
     """Global memory is not read more often than needed."""
     c, t = _counters(e), e.timing
     ours = c.get("global_load_sectors")
@@ -97,7 +100,7 @@ def few_bytes(e: Evidence, times_reference: float = 1.3) -> Check:
     said = f"{ours * 32 / 1e6:.2f} MB read; the reference reads {best * 32 / 1e6:.2f} MB"
     if ours <= times_reference * best:
         return passed(said)
-    return failed(said, "Keep a tile of each input in shared memory: every element loaded once is used by a whole row.")
+    return failed(said, hint)
 
 
 def _counters(e: Evidence) -> dict[str, float]:
