@@ -18,7 +18,7 @@ MAX_RESIDENT = 64  # blocks that can be under way at once when they wait for eac
 STALL_SECONDS = 3.0  # no store, barrier or end of a warp for so long while all wait in loops: they will wait for ever
 WORKERS = min(2, len(os.sched_getaffinity(0)))
 PARALLEL_THREADS = 1 << 15  # CUDA threads from which a second worker pays
-TRACE_WORDS = 1 << 12  # of a warp's trace; a longer one breaks off
+TRACE_WORDS = 1 << 11  # of a warp's trace; a longer one breaks off
 
 
 @functools.cache
