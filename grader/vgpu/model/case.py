@@ -75,6 +75,16 @@ class Outcome:
     rows: np.ndarray  # issue times
 
 
+def seen(card, grid, block, shared: int, registers: int, counters, mix) -> bytes:
+    """A key of a launch as it was traced, addresses and all."""
+    digest = hashlib.blake2b(counters.trace.words.data, digest_size=16)
+    digest.update(counters.trace.allocations.tobytes())
+    digest.update(counters.runs.tobytes())
+    shape = (card, tuple(grid), tuple(block), shared, registers, mix, counters.counted_blocks)
+    digest.update(repr(shape).encode())
+    return digest.digest()
+
+
 def program_of(kernel) -> program.Program:
     """The kernel's program, built once."""
     if kernel not in _programs:

@@ -6,11 +6,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from . import case as cases
-from . import costs, program, simulate
+from . import costs, program, simulate, traces
 from .cards import timing
 from .occupancy import Occupancy, occupancy
 
 NODE_GAP_US = 0.2  # of what a node of a graph takes; the rest is from the start of an empty kernel to its end
+MAX_KNOWN = 256  # launches of a kernel that are remembered
 BUSY = 0.6  # a server that is busy for this part of the time is what bounds the kernel
 
 _known: WeakKeyDictionary = WeakKeyDictionary()  # kernel -> {digest of the case: Estimate}
@@ -44,14 +45,25 @@ def kernel_time(card, kernel, grid, block, shared: int, registers: int, result, 
     0 if unknown; result: LaunchResult; mix: pipe -> instructions of its machine code (model.sass), where known. The
     same launch gives the same figures on every machine.
     """
+    trace = result.counters.trace
+    known, seen = _known.setdefault(kernel, {}), None
+    if result.counters.counted_blocks and len(trace.words):
+        seen = cases.seen(card, grid, block, shared, registers, result.counters, mix)
+        if seen in known:
+            return known[seen]
     case = cases.prepare(card, kernel, grid, block, shared, registers, result, mix)
     if case is None:
         fits = occupancy(card.cc, block[0] * block[1] * block[2], registers, shared)
         return Estimate(timing(card.key).graph_node_us - NODE_GAP_US, "latency", occupancy=fits)
-    known, key = _known.setdefault(kernel, {}), case.digest()
+    if len(known) > MAX_KNOWN:
+        known.clear()
+    key = case.digest()  # the same wherever memory lies
     if key not in known:
         known[key] = _estimate(case)
-    return replace(known[key], touched=case.traffic.touched)
+    first = dict(zip(traces.rank(trace), trace.allocations[:, 0].tolist(), strict=True))
+    touched = {first[number]: nbytes for number, nbytes in case.traffic.touched.items()}
+    known[seen] = replace(known[key], touched=touched)
+    return known[seen]
 
 
 def issue_times(card, kernel, grid, block, shared: int, registers: int, result, mix=None, rows: int = 40_000):
@@ -102,7 +114,7 @@ def _scale(case: cases.Case, out, busy: float) -> tuple[float, float]:
     done = out[simulate.O_INSTRUCTIONS] / max(traced * case.simulated, 1.0)
     scale = case.per_sm * longer / (case.simulated * max(done, 1e-9))
     if case.simulated > case.resident and done > 0.999:
-        rate = (busy - out[simulate.O_FIRST_WAVE]) / (case.simulated - case.resident)  # cycles a block, in the steady state
+        rate = (busy - out[simulate.O_FIRST_WAVE]) / (case.simulated - case.resident)  # cycles a block, once it is steady
         return scale, (busy + rate * (case.per_sm - case.simulated)) * longer
     return scale, busy * scale
 

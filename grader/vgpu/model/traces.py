@@ -14,16 +14,19 @@ def _jit(fn):
 
 
 @_jit
-def renumber(words, starts, nwarps, lows, ends, ranks, nblocks_code):
+def bits(x):
+    return (x & 1) + (x >> 1 & 1) + (x >> 2 & 1) + (x >> 3 & 1)
+
+
+@_jit
+def renumber(words, starts, nwarps, lows, ranks, nblocks_code):
     """Rewrite lines as (allocation's rank, offset), so that nothing depends on where memory lies.
 
-    -> (words, for each line its site, its block of threads, its place, entries per block of threads and of code).
+    -> (words, entries per block of threads and of code).
     """
     out = words.copy()
-    n = len(words)
-    sites, owners, places = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
     entries = np.zeros((max(1, (len(starts) - 1) // nwarps), nblocks_code), np.int64)
-    found = 0
+    row = 0
     for v in range(len(starts) - 1):
         p = starts[v]
         while p < starts[v + 1]:
@@ -33,22 +36,67 @@ def renumber(words, starts, nwarps, lows, ends, ranks, nblocks_code):
             if tag != 3:
                 p += 1
                 continue
-            site, k = (words[p] >> 32) & 0xFFFFFFF, (words[p] >> 8) & 0xFFFFFF
+            k = (words[p] >> 8) & 0xFFFFFF
             for j in range(p + 1, p + 1 + k):
-                address = (words[j] >> 4) << 7
-                low, high = 0, len(lows) - 1
-                while low < high:
-                    mid = (low + high + 1) >> 1
-                    if lows[mid] <= address + 127:
-                        low = mid
-                    else:
-                        high = mid - 1
-                line = (ranks[low] << ALLOCATION_SHIFT) + (address >> 7) - (lows[low] >> 7)
+                address = ((words[j] >> 4) << 7) + 127
+                if not (lows[row] <= address and (row + 1 == len(lows) or address < lows[row + 1])):
+                    row, high = 0, len(lows) - 1
+                    while row < high:
+                        mid = (row + high + 1) >> 1
+                        if lows[mid] <= address:
+                            row = mid
+                        else:
+                            high = mid - 1
+                line = (ranks[row] << ALLOCATION_SHIFT) + (address >> 7) - (lows[row] >> 7)
                 out[j] = (line << 4) | (words[j] & 15)
-                sites[found], owners[found], places[found] = site, v // nwarps, j
-                found += 1
             p += 1 + k
-    return out, sites[:found], owners[:found], places[:found], entries
+    return out, entries
+
+
+@_jit
+def place(table, line):
+    """Where a line is, or goes, in an open table of a power of two; table holds line + 1, 0 for none."""
+    size = len(table)
+    k = (line * 0x9E3779B97F4A7C15 >> 30) & (size - 1)
+    while table[k] != 0 and table[k] != line + 1:
+        k = (k + 1) & (size - 1)
+    return k
+
+
+@_jit
+def survey(words, starts, nwarps, table, blocks, first, weight, common, unique):
+    """Fill in, and flag in `words` the lines that two or more blocks of threads touch.
+
+    table, blocks: line -> four bits of sectors for each block of threads; first: (site, block) -> its first line, -1 for
+    none; weight: (allocation, site) -> sectors; common: (site) -> lines that are not shared; unique: (allocation) ->
+    sectors that the blocks touch, each for itself.
+    """
+    for turn in range(2):
+        for v in range(len(starts) - 1):
+            block = v // nwarps
+            p = starts[v]
+            while p < starts[v + 1]:
+                if words[p] >> 60 != 3:
+                    p += 1
+                    continue
+                site, k = (words[p] >> 32) & 0xFFFFFFF, (words[p] >> 8) & 0xFFFFFF
+                for j in range(p + 1, p + 1 + k):
+                    line, sectors = words[j] >> 4, words[j] & 15
+                    at = place(table, line)
+                    if turn == 0:
+                        if table[at] == 0:
+                            table[at] = line + 1
+                        fresh = sectors & ~(blocks[at] >> (4 * block))
+                        blocks[at] |= sectors << (4 * block)
+                        unique[line >> ALLOCATION_SHIFT] += bits(fresh)
+                        weight[line >> ALLOCATION_SHIFT, site] += bits(sectors)
+                        if first[site, block] < 0:
+                            first[site, block] = line
+                    elif blocks[at] >> (4 * block) << (4 * block) != blocks[at] or blocks[at] >> (4 * block + 4) != 0:
+                        words[j] |= COMMON
+                    else:
+                        common[site] += 1
+                p += 1 + k
 
 
 @dataclass(frozen=True)
@@ -61,85 +109,58 @@ class Traffic:
     footprint: float  # bytes that the grid touches
     wave: float  # bytes that the blocks that run together touch
     written: float  # bytes that the grid writes
-    touched: dict[int, float]  # allocation's first address -> bytes that the grid touches
+    touched: dict[int, float]  # allocation's rank -> bytes that the grid touches
+
+
+def rank(trace) -> np.ndarray:
+    """Of the allocations, by address: their order of creation, from 1."""
+    order = np.argsort(trace.allocations[:, 2], kind="stable")
+    return np.argsort(order, kind="stable").astype(np.int64) + 1
 
 
 def analyse(trace, sites, nwarps: int, nblocks_code: int, grid, wave_blocks: int, l2_bytes: float) -> Traffic:
     """`sites`: lowered sites of the kernel; `wave_blocks`: blocks that run at once on the device."""
-    n = len(trace.blocks)
-    lows, ends = trace.allocations[:, 0], trace.allocations[:, 1]
-    ranks = np.argsort(np.argsort(trace.allocations[:, 2], kind="stable"), kind="stable") + 1
-    words, of_site, of_block, places, entries = renumber(
-        trace.words, trace.starts, nwarps, lows, ends, ranks.astype(np.int64), nblocks_code
-    )
-    nsites = max(1, len(sites))
-    miss = np.ones(nsites)
-    if not len(places):
-        return Traffic(words, entries, miss, 0.0, 0.0, 0.0, {})
-    lines = words[places] >> 4
-    sectors = _popcount(words[places] & 15)
-    shared = _mark_common(words, places, lines, of_block, n)
-    blocks = grid[0] * grid[1] * grid[2]
-    sizes = dict(zip(ranks.tolist(), (ends - lows).tolist(), strict=True))
+    n, nsites = len(trace.blocks), max(1, len(sites))
+    lows, ends, ranks = trace.allocations[:, 0].copy(), trace.allocations[:, 1], rank(trace)
+    words, entries = renumber(trace.words, trace.starts, nwarps, lows, ranks, nblocks_code)
+    size = 1 << max(8, int(2 * len(words)).bit_length())
+    table, blocks = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    first, own = np.full((nsites, n), -1, np.int64), np.zeros(nsites, np.int64)
+    weight, unique = np.zeros((len(ranks) + 1, nsites)), np.zeros(len(ranks) + 1)
+    survey(words, trace.starts, nwarps, table, blocks, first, weight, own, unique)
+    total = grid[0] * grid[1] * grid[2]
     whole, together = np.ones(nsites), np.ones(nsites)
-    for site in np.unique(of_site):
-        own = of_site == site
-        whole[site], together[site] = _shares(lines[own], of_block[own], trace.blocks, grid, wave_blocks, shared[own])
+    for site in np.flatnonzero(weight.sum(axis=0)):
+        whole[site], together[site] = _shares(first[site], trace.blocks, grid, wave_blocks, own[site] == 0 and n > 1)
+    sizes = dict(zip(ranks.tolist(), (ends - lows).tolist(), strict=True))
     footprint = wave = written = 0.0
     touched = {}
-    first_of = dict(zip(ranks.tolist(), lows.tolist(), strict=True))
-    allocation = lines >> ALLOCATION_SHIFT
-    for rank in np.unique(allocation):
-        own = allocation == rank
-        unique = _unique_bytes(lines[own], of_block[own], sectors[own]) / n  # of one block
-        weight = sectors[own]
-        all_of_it = unique * blocks * np.average(whole[of_site[own]], weights=weight)
-        limit = min(1.0, sizes.get(int(rank), all_of_it) / max(all_of_it, 1.0))
-        whole[np.unique(of_site[own])] *= limit
+    for number in np.flatnonzero(unique):
+        block = 32 * unique[number] / n  # bytes of one block of threads
+        all_of_it = block * total * np.average(whole, weights=weight[number])
+        limit = min(1.0, sizes[int(number)] / all_of_it)
+        used = np.flatnonzero(weight[number])
+        whole[used] *= limit
+        touched[int(number)] = float(all_of_it * limit)
         footprint += all_of_it * limit
-        touched[first_of[int(rank)]] = all_of_it * limit
-        at_once = unique * min(blocks, wave_blocks) * np.average(together[of_site[own]], weights=weight)
-        wave += min(at_once, sizes.get(int(rank), at_once))
-        if any(sites[s].kind != 0 for s in np.unique(of_site[own])):
+        wave += min(block * min(total, wave_blocks) * np.average(together, weights=weight[number]), sizes[int(number)])
+        if any(sites[site].kind != 0 for site in used):
             written += all_of_it * limit
     kept = min(1.0, l2_bytes / max(footprint, 1.0))  # what one wave of blocks leaves in L2 for a later one
     miss = whole + (np.maximum(together, whole) - whole) * (1 - kept)
-    return Traffic(words, entries, miss, footprint, wave, written, touched)
+    return Traffic(words, entries, miss, float(footprint), float(wave), float(written), touched)
 
 
-def _popcount(x):
-    return (x & 1) + (x >> 1 & 1) + (x >> 2 & 1) + (x >> 3 & 1)
-
-
-def _unique_bytes(lines, blocks, sectors) -> float:
-    """Bytes that the blocks touch, each for itself, added up; a line's sectors are those of its fullest access."""
-    key = lines * 8 + blocks
-    order = np.argsort(key, kind="stable")
-    edges = np.flatnonzero(np.diff(key[order], prepend=-1))
-    return 32.0 * float(np.maximum.reduceat(sectors[order], edges).sum())
-
-
-def _mark_common(words, places, lines, blocks, n):
-    """Flag the lines that two or more of the blocks touch. -> for each line, whether it is flagged."""
-    if n < 2:
-        return np.zeros(len(lines), bool)
-    pairs = np.unique(lines * 8 + blocks)
-    values, counts = np.unique(pairs >> 3, return_counts=True)
-    common = np.isin(lines, values[counts > 1])
-    words[places[common]] |= COMMON
-    return common
-
-
-def _shares(lines, owners, blocks, grid, wave_blocks, common):
+def _shares(first, blocks, grid, wave_blocks: int, shared: bool) -> tuple[float, float]:
     """(of the whole grid, of a wave): different data / data touched, for one site.
 
-    How the first address depends on (blockIdx.x, y, z) is read off the traces; a coordinate on which it does not depend is one
-    along which blocks share.
+    first: the first line that each traced block touches, -1 for none. How it depends on (blockIdx.x, y, z) is read off
+    the traces; a coordinate on which it does not depend is one along which blocks share.
     """
     total = grid[0] * grid[1] * grid[2]
-    if common.all():
+    if shared:
         return 1.0 / total, 1.0 / min(total, wave_blocks)
-    present, at = np.unique(owners, return_index=True)
+    present = np.flatnonzero(first >= 0)
     if len(present) < 3:
         return 1.0, 1.0
     axes = [k for k in range(3) if grid[k] > 1]
@@ -147,9 +168,9 @@ def _shares(lines, owners, blocks, grid, wave_blocks, common):
     matrix = np.column_stack([np.ones(len(present)), where])
     if np.linalg.matrix_rank(matrix) < matrix.shape[1]:
         return 1.0, 1.0
-    first = lines[at].astype(float)
-    solution, *_ = np.linalg.lstsq(matrix, first - first[0], rcond=None)
-    if np.abs(matrix @ solution - (first - first[0])).max() > 2.0:
+    lines = (first[present] - first[present[0]]).astype(float)
+    solution, *_ = np.linalg.lstsq(matrix, lines, rcond=None)
+    if np.abs(matrix @ solution - lines).max() > 2.0:
         return 1.0, 1.0
     wave = _extent(grid, wave_blocks)
     whole = together = 1.0
