@@ -1,14 +1,14 @@
-"""IPython cell magics: %%timeline draws what a cell made the device do, %%profile tells what its kernels did.
+"""IPython cell magics: %%timeline draws what a cell made the device do, %%profile says what its kernels did.
 
-    %%timeline [FILE]      the picture below the cell; with a FILE, that too (.png, .svg, or a trace for ui.perfetto.dev)
-    %%profile [KERNEL]     a table for each kernel, or for those whose name holds KERNEL
+%%timeline [FILE]      a picture below the cell; with FILE, in it too (.png, .svg, or a trace for ui.perfetto.dev)
+%%profile [KERNEL]     a table for each kernel, or for those whose name holds KERNEL
 """
 
 from grader import vgpu
 
 _ABSENT = (
-    "%%{name} shows what the virtual GPU did, and this session runs on a real one. For the same figures there, use Nsight "
-    "{tool}; or restart with the environment variable GRADER_DEVICE=virtual set, and run the cell again."
+    "%%{name} shows what the virtual GPU did, and this session runs on a real one. For the same figures there, use "
+    "Nsight {tool}; or restart with the environment variable GRADER_DEVICE=virtual set, and run the cell again."
 )
 
 

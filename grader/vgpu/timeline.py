@@ -1,24 +1,34 @@
 """Timelines: what the host, each stream, each engine did when; as a picture, as a trace file, and in figures.
 
-    timeline = Timeline.now()           # all that has been executed so far
-    timeline.figure()                   # rows as in Nsight Systems
-    timeline.save("out.json")           # for ui.perfetto.dev or chrome://tracing
-    timeline.overlap, timeline.idle     # measures
+timeline = Timeline.now()           # all that has been executed so far
+timeline.figure()                   # rows as in Nsight Systems
+timeline.save("out.json")           # for ui.perfetto.dev or chrome://tracing
+timeline.overlap, timeline.idle     # measures
 """
 
 import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from grader.vgpu.driver.clock import Span
 
 COPIES = {"h2d", "d2h", "p2p", "prefetch"}
 _WORDS = {
-    "kernel": "kernel", "h2d": "copy to device", "d2h": "copy to host", "d2d": "copy on the device", "p2p": "copy between devices",
-    "set": "memset", "prefetch": "prefetch", "fault": "page faults", "host": "host function", "call": "driver call", "graph": "graph",
-}  # fmt: skip
+    "kernel": "kernel",
+    "h2d": "copy to device",
+    "d2h": "copy to host",
+    "d2d": "copy on the device",
+    "p2p": "copy between devices",
+    "set": "memset",
+    "prefetch": "prefetch",
+    "fault": "page faults",
+    "host": "host function",
+    "call": "driver call",
+    "graph": "graph",
+}
 # Fill, hatch, text: kinds differ in lightness and in hatching, so that they can be told apart in grey.
 _LOOKS = {
     "kernel": ("#1f4e79", "", "white"),
@@ -102,7 +112,7 @@ class Timeline:
     def gaps(self) -> list[tuple[float, float]]:
         """The stretches of idle time, (start, end) in us, longest first."""
         busy = _union(s for s in self.spans if s.kind not in ("host", "event"))
-        holes = [(a[1], b[0]) for a, b in zip(busy, busy[1:], strict=False)]
+        holes = [(a[1], b[0]) for a, b in pairwise(busy)]
         return sorted(holes, key=lambda hole: hole[0] - hole[1])
 
     @property
@@ -245,7 +255,13 @@ def _frame(axes, rows: list[Row], length: float, unit: str) -> None:
     groups = {row.group: k for k, row in reversed(list(enumerate(rows)))}
     for name, y in groups.items():
         axes.annotate(
-            name, (1.004, y), xycoords=("axes fraction", "data"), fontsize=8, va="center", ha="left", annotation_clip=False
+            name,
+            (1.004, y),
+            xycoords=("axes fraction", "data"),
+            fontsize=8,
+            va="center",
+            ha="left",
+            annotation_clip=False,
         )
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -261,7 +277,9 @@ def _legend(axes, rows: list[Row]) -> None:
         for kind, (fill, hatch, _) in _LOOKS.items()
         if kind in kinds
     ]
-    axes.figure.legend(handles=handles, loc="outside lower left", ncols=6, fontsize=7.5, frameon=False, handleheight=1.0)
+    axes.figure.legend(
+        handles=handles, loc="outside lower left", ncols=6, fontsize=7.5, frameon=False, handleheight=1.0
+    )
 
 
 def _label(span: Span) -> str:

@@ -1,8 +1,8 @@
 """Inside a kernel: what each warp of one block did when: who loads, who computes, who waits, and for what.
 
-    with watch() as blocks:             # every launch within; or %%warps above a notebook cell
-        kernel[grid, block](...)
-    blocks[0].figure()
+with watch() as blocks:             # every launch within; or %%warps above a notebook cell
+    kernel[grid, block](...)
+blocks[0].figure()
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,8 @@ import numpy as np
 from grader.vgpu.model import program, simulate
 from grader.vgpu.model.estimate import issue_times
 
-COMPUTE, GLOBAL, SHARED, BARRIER = "computes", "loads and stores, global", "loads and stores, shared", "waits at a barrier"
+COMPUTE, GLOBAL, SHARED = "computes", "loads and stores, global", "loads and stores, shared"
+BARRIER = "waits at a barrier"
 MEMORY, OTHER, BUSY = "waits for memory", "waits for a result", "ready, another warp or a pipe is busy"
 _LOOKS = {
     COMPUTE: ("#1f4e79", ""),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from .experiments import EXPERIMENTS, Experiment, Row
 
@@ -28,7 +29,7 @@ def check(experiment: Experiment) -> Result:
     """Run one."""
     rows = list(experiment.run())
     ratios, wrong = [None], []
-    for a, b in zip(rows, rows[1:], strict=False):
+    for a, b in pairwise(rows):
         published, modelled = b.published / a.published, b.modelled / a.modelled
         ratios.append((published, modelled))
         if published >= GAP and modelled <= 1:

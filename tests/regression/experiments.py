@@ -62,20 +62,33 @@ def gemm() -> Iterator[Row]:
         yield Row(kernel, published, 2 * n**3 / us / 1e3, "GFLOP/s")
 
 
-@experiment("cycles of the L1 a load of a warp takes, by stride", "a100", "published microbenchmark of L1-hit loads on A100")
+@experiment(
+    "cycles of the L1 a load of a warp takes, by stride", "a100", "published microbenchmark of L1-hit loads on A100"
+)
 def l1_stride() -> Iterator[Row]:
     for stride in (1, 2, 4, 8, 16, 32):
         few, many = (
-            time("a100", MEMORY, "l1_stride", (1, 1, 1), (1024, 1, 1), [np.int32(stride), np.int32(n), 1 << 20, 1 << 20]).cycles
+            time(
+                "a100", MEMORY, "l1_stride", (1, 1, 1), (1024, 1, 1), [np.int32(stride), np.int32(n), 1 << 20, 1 << 20]
+            ).cycles
             for n in (16, 48)
         )
         yield Row(f"{stride} floats", stride, (many - few) / (32 * 8 * 32), "cycles")
 
 
-@experiment("transpose, n = 1024, of a copy's bandwidth", "v100", "Harris, An Efficient Matrix Transpose in CUDA C/C++ (2013): ratios, on K20c")
+@experiment(
+    "transpose, n = 1024, of a copy's bandwidth",
+    "v100",
+    "Harris, An Efficient Matrix Transpose in CUDA C/C++ (2013): ratios, on K20c",
+)
 def transpose() -> Iterator[Row]:
     n = 1024
-    for kernel, published in (("transpose_naive", 55.3), ("transpose_tile", 94.5), ("transpose_padded", 133.0), ("transpose_copy", 136.1)):
+    for kernel, published in (
+        ("transpose_naive", 55.3),
+        ("transpose_tile", 94.5),
+        ("transpose_padded", 133.0),
+        ("transpose_copy", 136.1),
+    ):
         us = time("v100", MEMORY, kernel, (32, 32, 1), (32, 8, 1), [np.int32(n), 4 * n * n, 4 * n * n]).us
         yield Row(kernel, published, 8 * n * n / us / 1e3, "GB/s", absolute=False)
 
@@ -117,21 +130,29 @@ def copies() -> Iterator[Row]:
         yield Row(what, published, n / clock.copy_us(card, kind, n, pageable) / 1e3, "GB/s")
 
 
-@experiment("copies between two H100 over NVLink: without, with peer access", "h100", "published p2pBandwidthLatencyTest on H100 SXM")
+@experiment(
+    "copies between two H100 over NVLink: without, with peer access",
+    "h100",
+    "published p2pBandwidthLatencyTest on H100 SXM",
+)
 def peers_nvlink() -> Iterator[Row]:
     card, n = devices.CARDS["h100"], 256 << 20
     for what, direct, published in (("without", False, 37.0), ("with", True, 376.0)):
         yield Row(what, published, n / clock.copy_us(card, "p2p", n, False, direct) / 1e3, "GB/s")
 
 
-@experiment("copies between two cards over PCIe: with, without peer access", "l4", "published p2pBandwidthLatencyTest, PCIe 4.0")
+@experiment(
+    "copies between two cards over PCIe: with, without peer access", "l4", "published p2pBandwidthLatencyTest, PCIe 4.0"
+)
 def peers_pcie() -> Iterator[Row]:
     card, n = devices.CARDS["l4"], 256 << 20
     for what, direct, published in (("with", True, 9.9), ("without", False, 22.0)):
         yield Row(what, published, n / clock.copy_us(card, "p2p", n, False, direct) / 1e3, "GB/s")
 
 
-@experiment("a kernel on 8 MB of managed memory: prefetched, on demand (1/us)", "t4", "published on RTX 2060: 48.6 us, 2.86 ms")
+@experiment(
+    "a kernel on 8 MB of managed memory: prefetched, on demand (1/us)", "t4", "published on RTX 2060: 48.6 us, 2.86 ms"
+)
 def managed() -> Iterator[Row]:
     n = 1 << 20
     us = time("t4", MEMORY, "copy", (n // 256, 1, 1), (256, 1, 1), [np.int32(n), 4 * n, 4 * n]).us

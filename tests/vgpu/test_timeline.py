@@ -10,7 +10,9 @@ from grader.vgpu.timeline import Timeline, short_name
 
 def span(kind, start, end, stream=1, engine=None, **more):
     name = more.pop("name", kind)
-    return Span(name, kind, more.pop("device", 0), stream, engine or {"kernel": "compute"}.get(kind, kind), start, end, **more)
+    return Span(
+        name, kind, more.pop("device", 0), stream, engine or {"kernel": "compute"}.get(kind, kind), start, end, **more
+    )
 
 
 PIPELINE = Timeline(

@@ -38,7 +38,9 @@ class Timing:
 
 
 # Cells that a card of one's own needs beside those of Timing.
-IDENTITY = ("name", "cc", "sms", "clock_mhz", "fp32_lanes", "memory_gb", "bus_bits", "bandwidth_gbs", "l2_mb", "copy_engines")
+IDENTITY = (
+    "name", "cc", "sms", "clock_mhz", "fp32_lanes", "memory_gb", "bus_bits", "bandwidth_gbs", "l2_mb", "copy_engines",
+)  # fmt: skip
 
 _own: dict[str, Timing] = {}
 

@@ -1,9 +1,9 @@
 """What a PTX instruction costs an SM: its pipe, how many issue slots the machine code takes for it, its latency.
 
 Pipes are those of Nsight Compute's instruction mix: FMA (FP32), ALU (integer, logic, compare), FP64, XU (special
-functions and conversions), LSU (memory), CBU (control). What ptxas makes disappear (copies of registers, reads of parameters,
-which become constant operands) costs nothing. Slots for what has no instruction of its own (64-bit integers, division) are
-the length of the sequence that ptxas emits, as cuobjdump shows it for sm_80.
+functions and conversions), LSU (memory), CBU (control). What ptxas makes disappear (copies of registers, reads of
+parameters, which become constant operands) costs nothing. Slots for what has no instruction of its own (64-bit
+integers, division) are the length of the sequence that ptxas emits, as cuobjdump shows it for sm_80.
 """
 
 FMA, ALU, FP64, XU, LSU, CBU, NONE = range(7)
@@ -48,7 +48,7 @@ _WIDE = {"u64", "s64", "b64"}
 
 
 def cost(parts: tuple[str, ...]) -> tuple[int, int, int]:
-    """(pipe, issue slots, latency in cycles) of an opcode split at its dots. Latency of memory is the model's to add."""
+    """(pipe, issue slots, latency in cycles) of an opcode split at its dots; the model adds memory's latency."""
     base, kind = parts[0], parts[-1]
     if base in _FREE or (base in ("ld", "st") and any(p.startswith("param") for p in parts)):
         return NONE, 0, 0

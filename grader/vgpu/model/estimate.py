@@ -114,7 +114,7 @@ def _scale(case: cases.Case, out, busy: float) -> tuple[float, float]:
     done = out[simulate.O_INSTRUCTIONS] / max(traced * case.simulated, 1.0)
     scale = case.per_sm * longer / (case.simulated * max(done, 1e-9))
     if case.simulated > case.resident and done > 0.999:
-        rate = (busy - out[simulate.O_FIRST_WAVE]) / (case.simulated - case.resident)  # cycles a block, once it is steady
+        rate = (busy - out[simulate.O_FIRST_WAVE]) / (case.simulated - case.resident)  # cycles a block
         return scale, (busy + rate * (case.per_sm - case.simulated)) * longer
     return scale, busy * scale
 

@@ -15,22 +15,9 @@ from ..ptx.parse import Imm
 from . import costs
 
 (
-    PLAIN,
-    LOAD,
-    STORE,
-    SHARED_LOAD,
-    SHARED_STORE,
-    ATOMIC,
-    SHARED_ATOMIC,
-    COPY,
-    COMMIT,
-    WAIT_GROUP,
-    BARRIER,
-    EXIT,
-    SHUFFLE,
-    FENCE,
-    ALIAS,
-) = range(15)
+    PLAIN, LOAD, STORE, SHARED_LOAD, SHARED_STORE, ATOMIC, SHARED_ATOMIC, COPY, COMMIT, WAIT_GROUP, BARRIER,
+    EXIT, SHUFFLE, FENCE, ALIAS,
+) = range(15)  # fmt: skip
 BYPASS = 1  # flag of a load that does not use the L1
 
 _LOAD_WEIGHT, _SHARED_WEIGHT = 200, 30
@@ -46,8 +33,9 @@ class Program:
     slots: np.ndarray
     latency: np.ndarray
     site: np.ndarray
-    arg: np.ndarray  # of a barrier: its number << 16 | threads; of a wait: groups left; of a load: flags; of a copy: flags, and passes into
-    # shared memory << 8
+    # Of a barrier: its number << 16 | threads; of a wait: groups left; of a load: flags; of a copy: flags, and passes
+    # into shared memory << 8
+    arg: np.ndarray
     regs_first: np.ndarray  # sources, then destinations
     dests_first: np.ndarray
     regs: np.ndarray
@@ -85,7 +73,7 @@ def build(kernel) -> Program:
             item = _item(instr, pending, numbers)
             if item is not None:
                 items.append(item)
-        blocks.append(_schedule(_fuse(items)))
+        blocks.append(_schedule(items))
     return _flatten(blocks, len(numbers))
 
 
@@ -166,11 +154,6 @@ def _copy(instr, parts):
 
 def _numbers(regs, numbers):
     return [numbers.setdefault(r.name, len(numbers)) for r in regs]
-
-
-def _fuse(items):
-    """What ptxas folds into its only reader: a shift into the addition after it (LEA), a product into a sum (IMAD, FFMA)."""
-    return items
 
 
 def _schedule(items):

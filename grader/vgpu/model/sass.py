@@ -1,7 +1,7 @@
 """The machine code's instruction mix, read from a cubin: what ptxas made of the PTX, by pipe.
 
-A cubin is an ELF file with a section .text.NAME for each kernel; from Volta on an instruction has 16 bytes, its opcode in
-the low 9 bits (as CuAssembler's and NAK's tables name them).
+A cubin is an ELF file with a section .text.NAME for each kernel; from Volta on an instruction has 16 bytes, its opcode
+in the low 9 bits (as CuAssembler's and NAK's tables name them).
 """
 
 import struct

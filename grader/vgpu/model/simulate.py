@@ -1,8 +1,8 @@
 """One SM, cycle by cycle, from the traces of a few blocks: a scoreboard for each warp, and servers.
 
-Four schedulers issue in order, one instruction a cycle each, from their warps (oldest first); an instruction waits for its
-operands (scoreboard) and for its pipe. A pipe, the L1's data stage, the way to L2 and that to DRAM are servers: each takes a
-piece of work after the other, at its own rate. Why a warp waited is added up under Nsight Compute's names.
+Four schedulers issue in order, one instruction a cycle each, from their warps (oldest first); an instruction waits for
+its operands (scoreboard) and for its pipe. A pipe, the L1's data stage, the way to L2 and that to DRAM are servers:
+each takes a piece of work after the other, at its own rate. Why a warp waited is added up under Nsight Compute's names.
 """
 
 import numba
@@ -11,15 +11,15 @@ import numpy as np
 from . import program as P
 
 STALLS = (
-    "selected", "not selected", "wait", "math pipe throttle", "short scoreboard", "long scoreboard", "barrier", "lg throttle",
-    "mio throttle", "membar", "dispatch stall",
+    "selected", "not selected", "wait", "math pipe throttle", "short scoreboard", "long scoreboard", "barrier",
+    "lg throttle", "mio throttle", "membar", "dispatch stall",
 )  # fmt: skip
 SELECTED, NOT_SELECTED, WAIT, MATH, SHORT, LONG, BAR, LG, MIO, MEMBAR, DISPATCH = range(len(STALLS))
 
 # Parameters of the machine, by place in the array `m`
 (
-    M_L1_LATENCY, M_SHARED_LATENCY, M_L2_LATENCY, M_DRAM_LATENCY, M_L1_MIN, M_L2_RATE, M_DRAM_RATE, M_L1_SETS, M_WRITE_DRAM,
-    M_RETOUCH, M_BUDGET, M_PIPE,
+    M_L1_LATENCY, M_SHARED_LATENCY, M_L2_LATENCY, M_DRAM_LATENCY, M_L1_MIN, M_L2_RATE, M_DRAM_RATE, M_L1_SETS,
+    M_WRITE_DRAM, M_RETOUCH, M_BUDGET, M_PIPE,
 ) = (*range(11), 16)  # fmt: skip
 M_WORDS = 32
 WAYS = 8
@@ -31,8 +31,8 @@ BLOCK_CYCLES = 100.0  # from a block's end to the first instruction of the next 
 
 # Results, by place in the array `out`
 (
-    O_CYCLES, O_INSTRUCTIONS, O_L1_HITS, O_L1_SECTORS, O_L2_SECTORS, O_DRAM_READ, O_DRAM_WRITE, O_SHARED, O_L1_BUSY, O_DONE,
-    O_SLOTS, O_L2_FREE, O_DRAM_FREE, O_FIRST_WAVE, O_L2_BUSY,
+    O_CYCLES, O_INSTRUCTIONS, O_L1_HITS, O_L1_SECTORS, O_L2_SECTORS, O_DRAM_READ, O_DRAM_WRITE, O_SHARED, O_L1_BUSY,
+    O_DONE, O_SLOTS, O_L2_FREE, O_DRAM_FREE, O_FIRST_WAVE, O_L2_BUSY,
 ) = range(15)  # fmt: skip
 O_WORDS = 24
 
@@ -119,7 +119,7 @@ def simulate(
     pipe_busy, sched_busy = np.zeros((4, 8)), np.zeros(4)
     lsu_free, l2_free, dram_free = 0.0, 0.0, 0.0
     acc_miss = np.zeros(len(miss) + 1)
-    acc_retouch = acc_write = 0.0
+    acc_write = 0.0
     started, finished = 0, 0
     best, best_warp = np.full(4, NEVER), np.full(4, -1, np.int64)
     dirty = np.ones(4, np.bool_)

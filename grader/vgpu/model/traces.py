@@ -67,9 +67,9 @@ def place(table, line):
 def survey(words, starts, nwarps, table, blocks, first, weight, common, unique):
     """Fill in, and flag in `words` the lines that two or more blocks of threads touch.
 
-    table, blocks: line -> four bits of sectors for each block of threads; first: (site, block) -> its first line, -1 for
-    none; weight: (allocation, site) -> sectors; common: (site) -> lines that are not shared; unique: (allocation) ->
-    sectors that the blocks touch, each for itself.
+    table, blocks: line -> four bits of sectors for each block of threads; first: (site, block) -> its first line, -1
+    for none; weight: (allocation, site) -> sectors; common: (site) -> lines that are not shared; unique: (allocation)
+    -> sectors that the blocks touch, each for itself.
     """
     for turn in range(2):
         for v in range(len(starts) - 1):

@@ -18,17 +18,45 @@ STALLS = {
 
 # Name's start -> (is it bad?, one thing to try)
 _RULES = [
-    ("Sectors/request", lambda m: m.value > 1.5 * _needed(m), "let neighbouring threads (threadIdx.x) take neighbouring elements"),
-    ("Ways, shared", lambda m: m.value >= 1.5, "pad the rows of the shared array by one element, or let threadIdx.x run along a row"),
-    ("Threads/instruction", lambda m: m.value < 24, "let whole warps take the same branch; use blocks of a multiple of 32 threads"),
-    ("Theoretical occupancy", lambda m: m.value < 40, "smaller blocks, fewer registers or less shared memory a block, whichever limits it"),
-    ("Local memory sectors", lambda m: m.value > 0, "keep small arrays in registers: constant sizes and indexes, fewer live values"),
-    ("long scoreboard", lambda m: m.value > 50, "more loads under way at once (more warps, or several a thread), or fewer of them"),
+    (
+        "Sectors/request",
+        lambda m: m.value > 1.5 * _needed(m),
+        "let neighbouring threads (threadIdx.x) take neighbouring elements",
+    ),
+    (
+        "Ways, shared",
+        lambda m: m.value >= 1.5,
+        "pad the rows of the shared array by one element, or let threadIdx.x run along a row",
+    ),
+    (
+        "Threads/instruction",
+        lambda m: m.value < 24,
+        "let whole warps take the same branch; use blocks of a multiple of 32 threads",
+    ),
+    (
+        "Theoretical occupancy",
+        lambda m: m.value < 40,
+        "smaller blocks, fewer registers or less shared memory a block, whichever limits it",
+    ),
+    (
+        "Local memory sectors",
+        lambda m: m.value > 0,
+        "keep small arrays in registers: constant sizes and indexes, fewer live values",
+    ),
+    (
+        "long scoreboard",
+        lambda m: m.value > 50,
+        "more loads under way at once (more warps, or several a thread), or fewer of them",
+    ),
     ("barrier", lambda m: m.value > 30, "smaller blocks, or the same work for all warps between barriers"),
     ("mio throttle", lambda m: m.value > 30, "fewer, wider accesses to shared memory (keep values in registers)"),
     ("lg throttle", lambda m: m.value > 30, "coalesce, or load 8 or 16 bytes at once"),
-    ("math pipe throttle", lambda m: m.value > 40, "fewer instructions on the busiest pipe: 32-bit indexes, cheaper operations"),
-]  # fmt: skip
+    (
+        "math pipe throttle",
+        lambda m: m.value > 40,
+        "fewer instructions on the busiest pipe: 32-bit indexes, cheaper operations",
+    ),
+]
 
 
 def _needed(metric) -> float:

@@ -67,15 +67,20 @@ class Profile:
             return
         yield ""
         yield "By line of the source"
-        yield f"  {'line':>5} {'instr.':>10} {'threads':>8} {'sect./req. ld':>14} {'st':>6} {'shared ways':>12}  waits for (~)"
+        heads = ("line", "instr.", "threads", "sect./req. ld", "st", "shared ways")
+        yield _columns(heads) + "  waits for (~)"
         for row in self.lines:
             stalls = {
                 k: v for k, v in self.time.lines.get(row.line, {}).items() if k not in ("selected", "not selected")
             }
             worst = max(stalls, key=stalls.get, default="")
             waits = f"{worst} {stalls[worst]:.0%}" if worst and stalls[worst] >= 0.01 else ""
-            cells = [_cell(row.load.sectors_per_request), _cell(row.store.sectors_per_request), _cell(row.shared.ways)]
-            yield f"  {row.line:>5} {row.instructions:>10,.0f} {row.threads:>8.1f} {cells[0]:>14} {cells[1]:>6} {cells[2]:>12}  {waits}"
+            ways = [_cell(row.load.sectors_per_request), _cell(row.store.sectors_per_request), _cell(row.shared.ways)]
+            yield _columns((row.line, f"{row.instructions:,.0f}", f"{row.threads:.1f}", *ways)) + f"  {waits}"
+
+
+def _columns(cells) -> str:
+    return "  " + " ".join(f"{cell:>{width}}" for cell, width in zip(cells, (5, 10, 8, 14, 6, 12), strict=True))
 
 
 def _dims(dims) -> str:
@@ -97,9 +102,9 @@ def profile(
 ) -> Profile:
     """The profile of a launch.
 
-    result: machine.LaunchResult, best of a launch with LaunchOptions(profile=True); card: grader.vgpu.devices.Card; kernel:
-    machine.Kernel; grid, block: (x, y, z); shared: a block's bytes, static and dynamic; registers: a thread's; mix: as in
-    grader.vgpu.model.kernel_time.
+    result: machine.LaunchResult, best of a launch with LaunchOptions(profile=True); card: grader.vgpu.devices.Card;
+    kernel: machine.Kernel; grid, block: (x, y, z); shared: a block's bytes, static and dynamic; registers: a thread's;
+    mix: as in grader.vgpu.model.kernel_time.
     """
     time = kernel_time(card, kernel, grid, block, shared, registers, result, mix)
     counters = result.counters
@@ -123,11 +128,25 @@ def _speed(counters, card, time):
     us = max(time.us, 1e-9)
     yield Metric(section, "Duration", "gpu__time_duration.sum", time.us, "us", False, f"bound by {time.bound_by}")
     dram = 100 * time.use.get("DRAM", 0.0)
-    yield Metric(section, "DRAM throughput", "dram__throughput.avg.pct_of_peak_sustained_elapsed", dram, "%", False,
-                 "of the bandwidth that device memory reaches")  # fmt: skip
+    yield Metric(
+        section,
+        "DRAM throughput",
+        "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+        dram,
+        "%",
+        False,
+        "of the bandwidth that device memory reaches",
+    )
     compute = 100 * max((time.use.get(k, 0.0) for k in ("issue", "FMA", "ALU", "FP64", "XU")), default=0.0)
-    yield Metric(section, "Compute throughput", "sm__throughput.avg.pct_of_peak_sustained_elapsed", compute, "%", False,
-                 "of the busiest arithmetic pipe or of issue")  # fmt: skip
+    yield Metric(
+        section,
+        "Compute throughput",
+        "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+        compute,
+        "%",
+        False,
+        "of the busiest arithmetic pipe or of issue",
+    )
     work = flops(counters)
     if work:
         peak = 2e-3 * card.sms * card.fp32_lanes * card.clock_mhz
@@ -136,8 +155,15 @@ def _speed(counters, card, time):
         if moved:
             ridge = peak / timing(card.key).dram_gbs
             side = "left of" if work / moved < ridge else "right of"
-            yield Metric(section, "Arithmetic intensity", "", work / moved, "FLOP/B", False,
-                         f"{side} the roofline's ridge at {ridge:.1f}")  # fmt: skip
+            yield Metric(
+                section,
+                "Arithmetic intensity",
+                "",
+                work / moved,
+                "FLOP/B",
+                False,
+                f"{side} the roofline's ridge at {ridge:.1f}",
+            )
 
 
 def _memory(kinds: dict[str, Access], time):
@@ -156,8 +182,15 @@ def _memory(kinds: dict[str, Access], time):
             True,
             "32-byte pieces of memory asked for",
         )
-        yield Metric(section, f"Sectors/request, global {kind}", f"{name}_per_request.ratio", access.sectors_per_request, "", True,
-                     f"{access.ideal / access.requests:.1f} would carry the bytes used")  # fmt: skip
+        yield Metric(
+            section,
+            f"Sectors/request, global {kind}",
+            f"{name}_per_request.ratio",
+            access.sectors_per_request,
+            "",
+            True,
+            f"{access.ideal / access.requests:.1f} would carry the bytes used",
+        )
         yield Metric(
             section, f"Excessive sectors, global {kind}", "", access.excessive, "", True, "sectors beyond those needed"
         )
@@ -172,8 +205,15 @@ def _memory(kinds: dict[str, Access], time):
             "copied by cp.async from global to shared memory",
         )
     if local := kinds.get("local"):
-        yield Metric(section, "Local memory sectors", "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum", local.sectors, "", True,
-                     "arrays and spills of single threads")  # fmt: skip
+        yield Metric(
+            section,
+            "Local memory sectors",
+            "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum",
+            local.sectors,
+            "",
+            True,
+            "arrays and spills of single threads",
+        )
     yield Metric(
         section,
         "L1 hit rate",
@@ -210,8 +250,15 @@ def _shared(kinds: dict[str, Access], counters):
         yield Metric(
             section, f"{label} wavefronts", name, access.wavefronts, "", True, f"passes; {access.ideal:,.0f} are needed"
         )
-        yield Metric(section, f"Bank conflicts, {kind}", f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum",
-                     max(0.0, access.wavefronts - access.ideal), "", True, "passes beyond those needed")  # fmt: skip
+        yield Metric(
+            section,
+            f"Bank conflicts, {kind}",
+            f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum",
+            max(0.0, access.wavefronts - access.ideal),
+            "",
+            True,
+            "passes beyond those needed",
+        )
         yield Metric(
             section, f"Ways, {kind}", "", access.ways, "", True, "passes an access takes for each one it needs"
         )
@@ -233,8 +280,15 @@ def _instructions(counters, time):
         "of warps; the machine code's differ",
     )
     threads = threads_per_instruction(counters)
-    yield Metric(section, "Threads/instruction", "smsp__thread_inst_executed_per_inst_executed.ratio", threads, "", True,
-                 "active lanes; 32 without divergence")  # fmt: skip
+    yield Metric(
+        section,
+        "Threads/instruction",
+        "smsp__thread_inst_executed_per_inst_executed.ratio",
+        threads,
+        "",
+        True,
+        "active lanes; 32 without divergence",
+    )
     yield Metric(section, "Warp execution efficiency", "", 100 * threads / 32, "%", True, "of lanes that do something")
     mix = instruction_mix(counters)
     total = sum(mix.values()) or 1.0
@@ -262,14 +316,35 @@ def _occupancy(time, registers: int, shared: int):
         section, "Shared memory per block", "launch__shared_mem_per_block", shared, "B", True, "static and dynamic"
     )
     limit = " and ".join(fits.limited_by)
-    yield Metric(section, "Theoretical occupancy", "sm__maximum_warps_per_active_cycle_pct", 100 * fits.ratio, "%", True,
-                 f"{fits.blocks} blocks an SM, limited by {limit}")  # fmt: skip
-    yield Metric(section, "Achieved occupancy", "sm__warps_active.avg.pct_of_peak_sustained_active", 100 * time.achieved, "%", False,
-                 "warps that are on an SM, on average")  # fmt: skip
+    yield Metric(
+        section,
+        "Theoretical occupancy",
+        "sm__maximum_warps_per_active_cycle_pct",
+        100 * fits.ratio,
+        "%",
+        True,
+        f"{fits.blocks} blocks an SM, limited by {limit}",
+    )
+    yield Metric(
+        section,
+        "Achieved occupancy",
+        "sm__warps_active.avg.pct_of_peak_sustained_active",
+        100 * time.achieved,
+        "%",
+        False,
+        "warps that are on an SM, on average",
+    )
 
 
 def _stalls(time):
     for name, part in sorted(time.stalls.items(), key=lambda item: -item[1]):
         if part >= 0.005:
-            yield Metric("Warp states", name, f"smsp__average_warps_issue_stalled_{name.replace(' ', '_')}", 100 * part, "%", False,
-                         advice.STALLS.get(name, ""))  # fmt: skip
+            yield Metric(
+                "Warp states",
+                name,
+                f"smsp__average_warps_issue_stalled_{name.replace(' ', '_')}",
+                100 * part,
+                "%",
+                False,
+                advice.STALLS.get(name, ""),
+            )
