@@ -116,11 +116,12 @@ def within(address: int, nbytes: int) -> Allocation | None:
     """The live allocation that holds all of these bytes; CudaError INVALID_VALUE if it holds only some."""
     allocation = find(address)
     if allocation is not None and address + nbytes > allocation.end:
-        raise CudaError(
-            errors.INVALID_VALUE,
+        why = (
             f"a copy or memset of {nbytes} bytes at {address:#x} runs {address + nbytes - allocation.end} bytes past "
-            f"the end of an allocation of {allocation.nbytes} bytes",
+            f"the end of an allocation of {allocation.nbytes} bytes"
         )
+        _report("invalid copy", why)
+        raise CudaError(errors.INVALID_VALUE, why)
     return allocation
 
 
@@ -244,6 +245,38 @@ def _owned(address: int, *kinds: str) -> Allocation:
     return allocation
 
 
+def to_free(address: int, *kinds: str) -> Allocation:
+    """`_owned`, and memcheck says what is wrong where it raises."""
+    try:
+        return _owned(address, *kinds)
+    except CudaError:
+        _report_bad_free(address, driver.allocations.get(address))
+        raise
+
+
+def _report(kind: str, message: str) -> None:
+    """A finding of memcheck about a call of the host's."""
+    from grader.vgpu.driver.work import note
+    from grader.vgpu.sanitize import host
+
+    note(host.finding("memcheck", kind, message))
+
+
+def _report_bad_free(address: int, allocation: Allocation | None) -> None:
+    """Say what it is that was to be freed."""
+    gone = next((a for c in driver.contexts if (a := c.memory.find_freed(address)) is not None), None)
+    around = find(address)
+    if gone is not None and gone.address == address or allocation is not None and allocation.freeing:
+        _report("double free", f"the memory at {address:#x} has been freed already: free it once")
+    elif allocation is not None:
+        _report("invalid free", f"{address:#x} is {allocation.kind} memory, which another function frees")
+    elif around is not None:
+        offset = address - around.address
+        _report("invalid free", f"{address:#x} is byte {offset} of an allocation: free the address that it starts at")
+    else:
+        _report("invalid free", f"{address:#x} is not memory that was allocated")
+
+
 def _unsafe(context: Context) -> None:
     """Calls that may synchronise are not allowed while this thread captures (Stream Management, capture modes)."""
     from grader.vgpu.driver.capture import refuse_unsafe_call
@@ -290,7 +323,7 @@ def mem_free(ctx, address):
     if address == 0:
         return
     _unsafe(ctx)
-    _free(_owned(address, "device", "managed"))
+    _free(to_free(address, "device", "managed"))
 
 
 @entry("cuMemGetAddressRange", opt(u64), opt(size), u64)
@@ -318,7 +351,7 @@ def mem_alloc_host(ctx, nbytes):
 @entry("cuMemFreeHost", ptr)
 def mem_free_host(ctx, address):
     _unsafe(ctx)
-    _free(_owned(address, "host"))
+    _free(to_free(address, "host"))
 
 
 @entry("cuMemHostGetDevicePointer", out(u64), ptr, u32)

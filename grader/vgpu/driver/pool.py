@@ -14,7 +14,7 @@ from grader.vgpu.driver import errors, recorder
 from grader.vgpu.driver.abi import entry, out, ptr, size, u32, u64
 from grader.vgpu.driver.clock import ALLOC_ASYNC_US, CLOCK
 from grader.vgpu.driver.errors import CudaError
-from grader.vgpu.driver.memory import _owned, allocate, find, require
+from grader.vgpu.driver.memory import _owned, allocate, find, require, to_free
 from grader.vgpu.driver.queue import Stream, submit
 from grader.vgpu.driver.state import DEVICE, POOL, STREAM, Context, Device, Object, driver
 from grader.vgpu.driver.structs import MemAccessDesc, MemLocation, MemPoolProps
@@ -204,7 +204,7 @@ def mem_alloc_from_pool_async(ctx, nbytes, pool, stream):
 def mem_free_async(ctx, address, stream):
     if not address:
         return
-    allocation = _owned(address, "device", "host", "managed")
+    allocation = to_free(address, "device", "host", "managed")
     if stream.capture is not None:
         stream.capture.add(stream, FreeNode(address, allocation.nbytes))
         return

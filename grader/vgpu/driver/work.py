@@ -194,7 +194,7 @@ class Launch(Work):
             sys.stdout.write(result.printed.decode(errors="replace"))
             sys.stdout.flush()
         for finding in result.findings:
-            _note(finding)
+            note(finding)
         kernel = self.kernel
         card = context.device.card
         if context.sms != card.sms:  # a part of the device
@@ -230,7 +230,7 @@ class Launch(Work):
 _TOOLS = {"illegal_address": "memcheck", "misaligned": "memcheck", "deadlock": "synccheck"}
 
 
-def _note(finding) -> None:
+def note(finding) -> None:
     """Keep a finding; one cause that is found in several launches is one finding."""
     for known in driver.findings:
         same = (known.tool, known.kind, known.file, known.line, known.other_line, known.kernel)
@@ -252,7 +252,7 @@ def _fault(fault, kernel: str) -> CudaError:
         print(f"grader: {fault.message}{where} (kernel {kernel}, {errors.name(code)})", file=sys.stderr, flush=True)
     if fault.finding is None:
         tool = _TOOLS.get(fault.kind, "launch")
-        _note(Finding(tool, fault.kind, fault.message, fault.line, fault.file, kernel=kernel))
+        note(Finding(tool, fault.kind, fault.message, fault.line, fault.file, kernel=kernel))
     return CudaError(code)
 
 

@@ -89,7 +89,7 @@ class _Access:
         move = self.new("move")
         b.cbranch(b.and_(ok, fits), move, slow)
         self.at(move)
-        self.observe()
+        self.observe(scattered=True)
         b = self.b
         lanes = self.bx.to_mask(self.mask)
         where = b.add(a, self.bx.splat(base)) if self.shared else a
@@ -98,6 +98,9 @@ class _Access:
             where = b.add(a, b.add(self.bx.splat(self.field(L.LOCAL, I64)), b.mul(lane, self.bx.splat(high))))
         over = [vec(self.t), ir.VectorType(PTR, L.LANES)]
         align = constant(I32, self.nbytes)
+        if self.space == L.SPACE_LOCAL:
+            self.watch_local(where, lanes, over, align)
+            b = self.b
         for k in range(self.count):
             at = b.add(where, self.bx.splat(constant(I64, k * self.nbytes))) if k else where
             ptrs = b.inttoptr(at, ir.VectorType(PTR, L.LANES))
@@ -177,7 +180,36 @@ class _Access:
             fn = ir.Function(self.module, ir.FunctionType(result, [x.type for x in args]), name + suffix)
         return self.b.call(fn, args)
 
-    def observe(self):
+    def watch_local(self, where, lanes, over, align):
+        """initcheck of local memory: a byte of marks for each byte, equal to the block's mark once written."""
+        on, after = self.new("marks"), self.new("marked")
+        watched = self.b.and_(self.field(L.FLAGS), constant(I32, L.OBSERVE_INIT))
+        self.b.cbranch(self.b.icmp_unsigned("!=", watched, constant(I32, 0)), on, after)
+        self.at(on)
+        to_marks = self.bx.splat(self.b.sub(self.field(L.LOCAL_SHADOW, I64), self.field(L.LOCAL, I64)))
+        mark = self.field(L.LOCAL_MARK, I64)
+        mark = self.bx.splat(self.b.trunc(mark, self.t) if self.t != I64 else mark)
+        same = None
+        for k in range(self.count):
+            at = self.b.add(self.b.add(where, to_marks), self.bx.splat(constant(I64, k * self.nbytes)))
+            ptrs = self.b.inttoptr(at, ir.VectorType(PTR, L.LANES))
+            if self.store:
+                self.masked("llvm.masked.scatter", ir.VoidType(), [mark, ptrs, align, lanes], over)
+            else:
+                found = self.masked("llvm.masked.gather", vec(self.t), [ptrs, align, lanes, mark], over)
+                equal = self.b.icmp_unsigned("==", found, mark)
+                same = equal if same is None else self.b.and_(same, equal)
+        if self.store:
+            self.b.branch(after)
+        else:
+            tell = self.new("unwritten")
+            self.b.cbranch(self.b.icmp_unsigned("==", self.b.bitcast(same, I32), constant(I32, -1)), after, tell)
+            self.at(tell)
+            self.external("vg_local_init", [self.warp, self.mask, self.site, constant(I32, self.nbytes), constant(I32, self.count)])
+            self.b.branch(after)
+        self.at(after)
+
+    def observe(self, scattered=False):
         """Tell the observers, if there are any, of an access that is about to be made."""
         tell, count, watch, on = (self.new(n) for n in ("tell", "count", "watch", "go_on"))
         kind = constant(I32, L.STORE if self.store else L.LOAD)
@@ -203,7 +235,7 @@ class _Access:
         self.b.cbranch(self.b.icmp_unsigned("!=", watched, zero), both, on)
         self.at(both)
         name = f"vg_watch_{'st' if self.store else 'ld'}_{'s' if self.shared else 'g'}"
-        self.b.call(self.module.globals[name], [self.warp, self.mask, self.site, total])
+        self.b.call(self.module.globals[name], [self.warp, self.mask, self.site, total, constant(I32, int(scattered))])
         self.b.branch(on)
         self.at(on)
 

@@ -52,7 +52,10 @@ SCRATCH_ADDRESS = 768  # 32 x int64: addresses of the access being made
 SCRATCH_VALUE = 1024  # 4 x 32 x int64: its values
 SCRATCH_EXTRA = 2048  # 32 x int64
 WAITED = 2304  # 32 x int64: the lanes present (low half) and alive (high) when this lane last waited in vain
-FRAME = 2560  # registers that live across blocks of code
+LOCAL_SHADOW = 2560  # int64: address of initcheck's bytes for the warp's local memory, laid out as that is
+LOCAL_MARK = 2568  # int64: eight times the byte that says written in this block
+BAR_SITE = 2576  # int32: site of the barrier at which lanes of the warp have arrived last
+FRAME = 2624  # registers that live across blocks of code
 
 EXITED = 0x7FFFFFFF
 WAIT_BARRIER = 0x40000000

@@ -45,7 +45,7 @@ class Lowering:
         self.mask = None
         self._mask_vec = None
         self.bx = None  # Builder
-        self.uses_async = self.uses_atomics = self.uses_grid = self.uses_mbarrier = False
+        self.uses_async = self.uses_atomics = self.uses_grid = self.uses_mbarrier = self.uses_partial = False
 
     # ------------------------------------------------------------------ frame
     def _layout_frame(self):

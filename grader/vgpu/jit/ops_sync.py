@@ -112,6 +112,8 @@ def choose_group(lw, members, site):
 
 @op("bar.warp barrier.warp", "", "sync")
 def bar_warp(lw, i):
+    if not (isinstance(i.args[0], Imm) and i.args[0].value & 0xFFFFFFFF == 0xFFFFFFFF):
+        lw.uses_partial = True
     need_lanes(lw, i, i.args[0])
     lw.call_machine("vg_syncwarp", ir.VoidType(), [lw.active()])
 

@@ -1,6 +1,6 @@
 """The common case of racecheck and initcheck, as LLVM IR over the warp's lanes.
 
-`void vg_watch_ld_s(char *warp, int32 mask, int32 site, int32 nbytes)` and its kin look at the shadows of the words that the
+`void vg_watch_ld_s(char *warp, int32 mask, int32 site, int32 nbytes, int32 scattered)` and its kin look at the shadows of the words that the
 lanes touch and, when none of them can be in conflict, note the access there. Anything else (a possible conflict, an access
 wider than a word of shadow, named barriers) goes to vg_sanitize (machine/observe.py), which decides and reports lane by
 lane. sanitize/race.py says what the entries of the shadows mean.
@@ -13,16 +13,16 @@ from . import layout as L
 from .values import I8, I32, I64, PTR, Builder, constant, vec
 
 MANY = 1 << 62
-NOT_THREAD = ~1023 & ((1 << 64) - 1)
+SHARED_CROWD, GLOBAL_CROWD = MANY | 1 << 31, MANY | 1 << 61  # entries that do not name all who were there
 
 
 class _Watch:
     def __init__(self, module, store, shared):
         self.module, self.store, self.shared = module, store, shared
         name = f"vg_watch_{'st' if store else 'ld'}_{'s' if shared else 'g'}"
-        self.fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32]), name)
+        self.fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32, I32]), name)
         self.fn.attributes.add("nounwind")
-        self.warp, self.mask, self.site, self.nbytes = self.fn.args
+        self.warp, self.mask, self.site, self.nbytes, self.scattered = self.fn.args
         self.at(self.fn.append_basic_block("entry"))
         self.slow = self.fn.append_basic_block("slow")
         self.done = self.fn.append_basic_block("done")
@@ -88,12 +88,13 @@ class _Watch:
         b = self.b
         mine = self.load(b.add(block, b.mul(warp_id, constant(I64, 8))), S.B_CLOCK)
         barrier = self.load(block, S.B_BARRIER)
+        synced = self.load(b.add(block, b.mul(warp_id, constant(I64, 8))), S.B_SYNCED)
         first_thread = b.mul(warp_id, constant(I64, 32))
         threads = b.add(self.splat(first_thread), ir.Constant(vec(I64), list(range(L.LANES))))
         if self.shared:
-            self.shared_words(grid, block, addresses, shift, mine, barrier, threads)
+            self.shared_words(grid, block, addresses, shift, mine, synced, barrier, threads)
         else:
-            self.global_words(grid, block, addresses, shift, mine, barrier, threads)
+            self.global_words(grid, block, addresses, shift, mine, synced, barrier, threads)
         self.b.branch(self.done)
         self.at(self.slow)
         kind = constant(I32, L.STORE if self.store else L.LOAD)
@@ -105,7 +106,7 @@ class _Watch:
         self.b.ret_void()
 
     # ------------------------------------------------------------------ shared memory
-    def shared_words(self, grid, block, addresses, shift, mine, barrier, threads):
+    def shared_words(self, grid, block, addresses, shift, mine, synced, barrier, threads):
         b = self.b
         base = self.load(block, S.B_BASE)
         offset = b.shl(b.lshr(addresses, self.splat(shift)), self.splat(3))
@@ -116,7 +117,7 @@ class _Watch:
         last = self.gather(write_at)
         epoch = b.and_(b.lshr(last, self.splat(32)), self.splat(0x3FFFFFFF))
         written = b.icmp_unsigned(">=", epoch, self.splat(base))
-        ok = self.ordered(last, epoch, mine, barrier, threads)
+        ok = self.ordered(last, epoch, synced, barrier, threads, SHARED_CROWD)
         not_flying = b.icmp_unsigned("!=", epoch, self.splat(0x3FFFFFFF))
         if not self.store:
             self.require(self.all_lanes(b.and_(b.and_(written, ok), not_flying)))
@@ -132,7 +133,10 @@ class _Watch:
             other_warp = b.icmp_unsigned("!=", b.lshr(b.and_(b.xor(before, threads), self.splat(1023)), self.splat(5)), self.splat(0))
             was_many = b.icmp_unsigned("!=", b.and_(before, self.splat(MANY)), self.splat(0))
             many = b.and_(current, b.or_(other_warp, was_many))
-            self.scatter(b.or_(entry, b.select(many, self.splat(MANY), self.splat(0))), read_at)
+            # whoever updates the word has read it last: the other reader is worth a name
+            named = b.select(b.and_(current, other_warp), before, entry)
+            named = b.or_(b.and_(entry, self.splat(~0xFFFFFFFF & (1 << 64) - 1)), b.and_(named, self.splat(0xFFFFFFFF)))
+            self.scatter(b.or_(named, b.select(many, self.splat(MANY), self.splat(0))), read_at)
             return
         fresh = b.not_(written)
         self.require(self.all_lanes(b.and_(b.or_(fresh, ok), not_flying)))
@@ -140,23 +144,31 @@ class _Watch:
         before = self.gather(read_at)
         re = b.and_(b.lshr(before, self.splat(32)), self.splat(0x3FFFFFFF))
         unread = b.icmp_unsigned("<", re, self.splat(base))
-        single = b.icmp_unsigned("==", b.and_(before, self.splat(MANY)), self.splat(0))
-        settled = b.icmp_unsigned("<=", re, self.splat(barrier))
-        quiet = b.or_(settled, b.and_(single, self.ordered(before, re, mine, barrier, threads)))
+        quiet = self.ordered(before, re, synced, barrier, threads, MANY)
         self.require(self.all_lanes(b.or_(unread, quiet)))
         self.scatter(entry, write_at)
+        self.alone(entry, write_at)
 
-    def ordered(self, entry, epoch, mine, barrier, threads):
-        """Per lane: the access of `entry` is this thread's own, before the last barrier, or earlier in this warp."""
+    def alone(self, entry, where):
+        """Lanes that store to the same word in this very instruction: when their addresses may coincide, see whose entry is there."""
+        look = self.fn.append_basic_block("look")
+        self.b.cbranch(self.b.icmp_unsigned("==", self.scattered, constant(I32, 0)), self.done, look)
+        self.at(look)
+        self.require(self.all_lanes(self.b.icmp_unsigned("==", self.gather(where), entry)))
+
+    def ordered(self, entry, epoch, synced, barrier, threads, crowd):
+        """Per lane: the access of `entry` is before the last barrier; or one thread's, this one's or before the last syncwarp of this warp."""
         b = self.b
         difference = b.and_(b.xor(entry, threads), self.splat(1023))
         own = b.icmp_unsigned("==", difference, self.splat(0))
         warp = b.icmp_unsigned("==", b.lshr(difference, self.splat(5)), self.splat(0))
-        earlier = b.icmp_unsigned("<", epoch, self.splat(mine))
-        return b.or_(b.or_(own, b.icmp_unsigned("<=", epoch, self.splat(barrier))), b.and_(warp, earlier))
+        earlier = b.icmp_unsigned("<=", epoch, self.splat(synced))
+        single = b.icmp_unsigned("==", b.and_(entry, self.splat(crowd)), self.splat(0))
+        settled = b.icmp_unsigned("<=", epoch, self.splat(barrier))
+        return b.or_(settled, b.and_(single, b.or_(own, b.and_(warp, earlier))))
 
     # ------------------------------------------------------------------ global memory
-    def global_words(self, grid, block, addresses, shift, mine, barrier, threads):
+    def global_words(self, grid, block, addresses, shift, mine, synced, barrier, threads):
         b = self.b
         cache = b.add(self.field(L.CACHE), b.mul(b.zext(self.site, I64), constant(I64, 8 * S.CACHE_WORDS)))
         low, row = self.load(cache, 0), self.load(cache, 16)
@@ -172,7 +184,7 @@ class _Watch:
         index = self.load(block, S.B_INDEX)
         self.require(b.and_(b.icmp_unsigned("<", index, constant(I64, S.MAX_BLOCKS)), b.icmp_unsigned("<", b.sub(mine, start), constant(I64, S.MAX_EPOCHS))))
         b = self.b
-        relative, settled = b.sub(mine, start), b.sub(barrier, start)
+        relative, settled, joined = b.sub(mine, start), b.sub(barrier, start), b.sub(synced, start)
         offset = b.shl(b.lshr(b.sub(addresses, self.splat(low)), self.splat(shift)), self.splat(4))
         write_at = b.add(offset, self.splat(shadow))
         read_at = b.add(write_at, self.splat(8))
@@ -187,7 +199,7 @@ class _Watch:
             self.at(check)
             b = self.b
             last = self.gather(write_at)
-            ok = b.or_(b.icmp_unsigned("==", last, self.splat(0)), self.global_ordered(last, index, relative, settled, threads))
+            ok = b.or_(b.icmp_unsigned("==", last, self.splat(0)), self.global_ordered(last, index, joined, settled, threads, GLOBAL_CROWD))
             b.cbranch(self.all_lanes(ok), note, self.slow)
             self.at(note)
             b = self.b
@@ -199,24 +211,35 @@ class _Watch:
             b = self.b
             others = b.icmp_unsigned("!=", b.and_(b.xor(before, entry), self.splat(S.BLOCK_MASK << S.BLOCK_SHIFT)), self.splat(0))
             others = b.and_(others, b.icmp_unsigned("!=", before, self.splat(0)))
+            acquired = self.load(b.add(self.load(grid, S.G_ACQUIRED), b.mul(index, constant(I64, 16))), 0)
+            alone = b.icmp_unsigned("==", b.and_(b.bitcast(others, I32), self.mask), constant(I32, 0))
+            self.require(b.or_(alone, b.icmp_unsigned("==", acquired, constant(I64, 0))))  # else they may be ordered
+            b = self.b
             many = b.or_(b.and_(before, self.splat(MANY)), b.select(others, self.splat(MANY), self.splat(0)))
+            re = b.and_(b.lshr(before, self.splat(S.EPOCH_SHIFT)), self.splat(S.MAX_EPOCHS - 1))
+            other_warp = b.icmp_unsigned("!=", b.lshr(b.and_(b.xor(before, threads), self.splat(1023)), self.splat(5)), self.splat(0))
+            kept = b.icmp_unsigned("!=", b.and_(before, self.splat(1 << 61)), self.splat(0))
+            mixed = b.and_(b.icmp_unsigned(">", re, self.splat(settled)), b.and_(b.not_(others), b.or_(other_warp, kept)))
+            mixed = b.and_(mixed, b.icmp_unsigned("!=", before, self.splat(0)))
+            many = b.or_(many, b.select(mixed, self.splat(1 << 61), self.splat(0)))
             self.scatter(b.or_(entry, many), read_at)
             return
         self.store_at(row, 8 * S.ALLOC_DIRTY, constant(I64, 1))
         last = self.gather(write_at)
-        ok = b.or_(b.icmp_unsigned("==", last, self.splat(0)), self.global_ordered(last, index, relative, settled, threads))
+        ok = b.or_(b.icmp_unsigned("==", last, self.splat(0)), self.global_ordered(last, index, joined, settled, threads, GLOBAL_CROWD))
         before = self.gather(read_at)
         single = b.icmp_unsigned("==", b.and_(before, self.splat(MANY)), self.splat(0))
-        quiet = b.and_(single, self.global_ordered(before, index, relative, settled, threads))
+        quiet = b.and_(single, self.global_ordered(before, index, joined, settled, threads, GLOBAL_CROWD))
         quiet = b.or_(b.icmp_unsigned("==", before, self.splat(0)), quiet)
         self.require(self.all_lanes(b.and_(ok, quiet)))
         self.scatter(entry, write_at)
+        self.alone(entry, write_at)
 
-    def global_ordered(self, entry, index, relative, settled, threads):
+    def global_ordered(self, entry, index, joined, settled, threads, crowd):
         b = self.b
         mine = b.icmp_unsigned("==", b.and_(b.lshr(entry, self.splat(S.BLOCK_SHIFT)), self.splat(S.BLOCK_MASK)), self.splat(index))
         epoch = b.and_(b.lshr(entry, self.splat(S.EPOCH_SHIFT)), self.splat(S.MAX_EPOCHS - 1))
-        return b.and_(mine, self.ordered(entry, epoch, relative, settled, threads))
+        return b.and_(mine, self.ordered(entry, epoch, joined, settled, threads, crowd))
 
 
 def build_watches(module):

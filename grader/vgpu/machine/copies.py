@@ -10,14 +10,14 @@ bulk group, then rows of COPY_BYTES.
 import numpy as np
 
 from ..jit import layout as L
-from ..sanitize.race import ATOMIC_BIT, IN_FLIGHT
+from ..sanitize.race import IN_FLIGHT, MANY_BIT, SHARED_SITES, crowd_is_over, ordered, party
 from .dispatch import next_epoch
 from .observe import observe
 from .raw import inner, load_i32, load_i64, load_u8, machine_function, store_i32, store_i64, store_u8
 from .slow import resolve
 from .state import (
-    B_BARRIER, B_BASE, B_CLOCK, B_INDEX, B_NAMED, B_NWARPS, B_PAIR, B_PENDING_COPIES, B_SHADOW_W, B_WARP_STRIDE, B_WARPS, BLOCK_BYTES,
-    G_SHARED_SHIFT, INITCHECK, RACE_SOURCE, RACE_UNWAITED, RACECHECK, SYNC_MBARRIER, SYNCCHECK, fault, grid_of, report, thread_of,
+    B_BARRIER, B_BASE, B_CLOCK, B_INDEX, B_NAMED, B_NWARPS, B_PAIR, B_PENDING_COPIES, B_SHADOW_R0, B_SHADOW_W, B_SYNCED, B_WARP_STRIDE,
+    B_WARPS, BLOCK_BYTES, G_SHARED_SHIFT, RACE_SOURCE, RACE_WAR, RACE_WAW, RACECHECK, SYNC_MBARRIER, SYNCCHECK, fault, grid_of, report, thread_of,
 )  # fmt: skip
 
 MAX_COPIES = 2048  # under way in one warp
@@ -31,7 +31,8 @@ MAX_MBARRIERS = 64
 M_COUNT = BLOCK_BYTES  # after the block's state: number, addresses, vector clocks
 M_ADDRESS = M_COUNT + 8
 M_CLOCKS = M_ADDRESS + 8 * MAX_MBARRIERS
-MBARRIER_BYTES = 8 + 8 * MAX_MBARRIERS + 8 * 32 * MAX_MBARRIERS
+M_UNSEEN = M_CLOCKS + 8 * 32 * MAX_MBARRIERS  # 1 from the end of a phase until somebody has waited for it
+MBARRIER_BYTES = 8 + 2 * 8 * MAX_MBARRIERS + 8 * 32 * MAX_MBARRIERS
 BLOCK_TOTAL = BLOCK_BYTES + MBARRIER_BYTES
 
 
@@ -80,37 +81,23 @@ def add_copy(w, lane, group, dst, size, src, site, kind, mbar):
 
 
 @inner
-def check_target(g, b, thread, dst, size, site):
-    shift = load_i64(g + G_SHARED_SHIFT)
-    reads = load_i64(b + 32)
-    base, block = load_i64(b + B_BASE), load_i64(b + B_INDEX)
-    warp = thread >> 5
-    mine = load_i64(b + B_CLOCK + 8 * warp)
-    for word in range(dst >> shift, (dst + size - 1 >> shift) + 1):
-        before = load_i64(reads + 8 * word)
-        if before == 0:
-            continue
-        epoch, other = (before >> 32) & 0x3FFFFFFF, before & 1023
-        if epoch < base or other == thread:
-            continue
-        other_warp = other >> 5
-        if other_warp == warp:
-            safe = epoch < mine
-        else:
-            limit = load_i64(b + B_BARRIER)
-            if load_i64(b + B_NAMED):
-                limit = max(limit, load_i64(b + B_PAIR + 8 * (32 * warp + other_warp)))
-            safe = epoch <= limit
-        if not safe:
-            report(g, RACECHECK, 1, site, (before >> 10) & 0x3FFFFF, block, thread, block, other, dst, 0)
-
-
-@inner
 def check_free(w, dst, size, lane, site):
     """A copy into words that others may still be reading or writing."""
-    from_thread = thread_of(w, lane)
-    b, g = load_i64(w + L.STATE), grid_of(w)
-    check_target(g, b, from_thread, dst, size, site)
+    b, g, thread = load_i64(w + L.STATE), grid_of(w), thread_of(w, lane)
+    shift, base, block = load_i64(g + G_SHARED_SHIFT), load_i64(b + B_BASE), load_i64(b + B_INDEX)
+    writes, reads = load_i64(b + B_SHADOW_W), load_i64(b + B_SHADOW_R0)
+    for word in range(dst >> shift, (dst + size - 1 >> shift) + 1):
+        last, before = load_i64(writes + 8 * word), load_i64(reads + 8 * word)
+        epoch, other = (last >> 32) & 0x3FFFFFFF, last & 1023
+        if epoch == IN_FLIGHT:
+            if other != thread:
+                report(g, RACECHECK, RACE_WAW, site, (last >> 10) & SHARED_SITES, block, thread, block, other, dst, 0)
+        elif last != 0 and epoch >= base and not ordered(b, thread, epoch, other):
+            report(g, RACECHECK, RACE_WAW, site, (last >> 10) & SHARED_SITES, block, thread, block, other, dst, 0)
+        epoch, other = (before >> 32) & 0x3FFFFFFF, before & 1023
+        if before != 0 and epoch >= base:
+            if not ordered(b, thread, epoch, other) or not crowd_is_over(b, other, epoch, before & MANY_BIT != 0, False):
+                report(g, RACECHECK, RACE_WAR, site, (before >> 10) & SHARED_SITES, block, thread, block, party(thread, other, True), dst, 0)
 
 
 @machine_function("void(int64,int32,int32,int32)")
@@ -242,6 +229,7 @@ def change(w, b, number, p, arrivals, tx_change, drop, lane, site):
     if pending == 0 and tx == 0:
         phase ^= 1
         pending = expected
+        store_i64(b + M_UNSEEN + 8 * number, 1)
     store_i64(p, pack(phase, tx, expected, pending))
     return before
 
@@ -260,7 +248,9 @@ def release(w, b, number):
 def acquire(w, b, number):
     warp = load_i32(w + L.WARPID)
     clocks = b + M_CLOCKS + 256 * number
-    store_i64(b + B_NAMED, 1)
+    store_i64(b + B_NAMED, load_i64(b + B_NAMED) | 1)
+    synced = b + B_SYNCED + 8 * warp
+    store_i64(synced, max(load_i64(synced), load_i64(clocks + 8 * warp)))
     for v in range(load_i64(b + B_NWARPS)):
         p = b + B_PAIR + 8 * (32 * warp + v)
         store_i64(p, max(load_i64(p), load_i64(clocks + 8 * v)))
@@ -334,6 +324,7 @@ def vg_mbarrier(w, mask, site, code):
                     continue
                 store_i64(b + M_COUNT, number + 1)
                 store_i64(b + M_ADDRESS + 8 * number, address)
+                store_i64(b + M_UNSEEN + 8 * number, 0)
                 for v in range(32):
                     store_i64(b + M_CLOCKS + 256 * number + 8 * v, 0)
             store_i64(p, pack(0, 0, operand, operand))
@@ -344,6 +335,7 @@ def vg_mbarrier(w, mask, site, code):
             continue
         if code == INVAL:
             last = load_i64(b + M_COUNT) - 1
+            store_i64(b + M_UNSEEN + 8 * number, load_i64(b + M_UNSEEN + 8 * last))
             store_i64(b + M_ADDRESS + 8 * number, load_i64(b + M_ADDRESS + 8 * last))
             for v in range(32):
                 store_i64(b + M_CLOCKS + 256 * number + 8 * v, load_i64(b + M_CLOCKS + 256 * last + 8 * v))
@@ -355,6 +347,7 @@ def vg_mbarrier(w, mask, site, code):
             waited = (operand >> 63) & 1 if code == TEST else operand & 1
             if phase != waited:
                 store_i64(result, 1)
+                store_i64(b + M_UNSEEN + 8 * number, 0)
                 acquire(w, b, number)
             else:
                 store_i32(w + L.BUDGET, 0)  # gives way at the next turn of the waiting loop
@@ -364,6 +357,8 @@ def vg_mbarrier(w, mask, site, code):
         elif code == COMPLETE:
             change(w, b, number, p, 0, -operand, False, lane, site)
         else:
+            if load_i64(b + M_UNSEEN + 8 * number):
+                report(g, SYNCCHECK, SYNC_MBARRIER, site, -1, load_i64(b + B_INDEX), thread_of(w, lane), -1, -1, address, 4)
             release(w, b, number)
             released = True
             if code == ARRIVE_EXPECT:
@@ -457,5 +452,3 @@ def run_bulk_stores(w, mask, newest):
 def vg_bulk_wait(w, mask, newest):
     run_bulk_stores(w, mask, newest)
 
-
-__all__ = ["ATOMIC_BIT", "INITCHECK", "RACE_UNWAITED"]

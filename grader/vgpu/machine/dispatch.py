@@ -1,9 +1,25 @@
 """Which lanes of a warp run next; barriers and warp operations as the compiled code leaves for them."""
 
+import numpy as np
+
 from ..jit import layout as L
 from .raw import inner, load_i32, load_i64, load_u8, machine_function, store_i32, store_i64
 from .state import (
-    B_CLOCK, B_INDEX, G_CLOCK, G_QUIET, G_WAITED, SYNC_DIVERGENT, SYNC_NOT_NAMED, SYNCCHECK, fault, grid_of, report, thread_of,
+    B_CLOCK,
+    B_INDEX,
+    B_NAMED,
+    B_PARTIAL,
+    B_SYNCED,
+    G_CLOCK,
+    G_QUIET,
+    G_WAITED,
+    SYNC_DIVERGENT,
+    SYNC_NOT_NAMED,
+    SYNCCHECK,
+    fault,
+    grid_of,
+    report,
+    thread_of,
 )  # fmt: skip
 
 
@@ -144,25 +160,26 @@ def vg_barrier(w, number, count, kind, site):
             elif at & L.WAIT_WARP == 0 and load_u8(quiet + at) == 0 and at > load_i32(w + L.LAST_GROUP):
                 # it has passed, or is on another way round: whether it comes here too is seen when the warp stops
                 store_i32(w + L.DIVERGED, load_i32(w + L.DIVERGED) | (1 << lane))
-    if not first and (load_i32(w + L.BAR_ID) != number or before != kind):
+    if not first and (load_i32(w + L.BAR_ID) != number or before != kind or load_i32(w + L.BAR_SITE) != site):
         lane = 0
         while not mask >> lane & 1:
             lane += 1
         report(
-            g, SYNCCHECK, SYNC_DIVERGENT, site, load_i32(w + L.SYNC_SITE), load_i64(w + L.BLOCK_INDEX), thread_of(w, lane),
+            g, SYNCCHECK, SYNC_DIVERGENT, site, load_i32(w + L.BAR_SITE), load_i64(w + L.BLOCK_INDEX), thread_of(w, lane),
             load_i64(w + L.BLOCK_INDEX), -1, 0, 0,
         )  # fmt: skip
     store_i32(w + L.BAR_ID, number)
     store_i32(w + L.BAR_COUNT, count)
     store_i32(w + L.BAR_KIND, kind)
     store_i32(w + L.SYNC_SITE, site)
+    store_i32(w + L.BAR_SITE, site)
     if number < 0 or number > 15:
         fault(w, L.FAULT_TRAP, 0, site, number)
 
 
 @inner
 def next_epoch(w):
-    """Start a new epoch of the warp: what it did before is ordered before what any lane of it does now."""
+    """Start a new epoch of the warp: what it does from now on can be told from what it did before."""
     g = grid_of(w)
     b = load_i64(w + L.STATE)
     now = load_i64(g + G_CLOCK) + 1
@@ -170,11 +187,32 @@ def next_epoch(w):
     store_i64(b + B_CLOCK + 8 * load_i32(w + L.WARPID), now)
 
 
+@inner
+def join_lanes(seen, mask, epoch):
+    """The lanes of `mask` have now seen what each other did up to `epoch`, and what each other had seen."""
+    for m in range(32):
+        newest = np.int64(0)
+        for k in range(32):
+            if mask >> k & 1:
+                newest = max(newest, load_i64(seen + 8 * (32 * k + m)))
+        if mask >> m & 1:
+            newest = max(newest, epoch)
+        for k in range(32):
+            if mask >> k & 1:
+                store_i64(seen + 8 * (32 * k + m), newest)
+
+
 @machine_function("void(int64,int32)")
 def vg_syncwarp(w, mask):
-    """bar.warp.sync of all live lanes orders their memory accesses."""
-    if mask == load_i32(w + L.ALIVE):
-        next_epoch(w)
+    """bar.warp.sync orders the memory accesses of the lanes that take part."""
+    b, warp = load_i64(w + L.STATE), load_i32(w + L.WARPID)
+    epoch, partial = load_i64(b + B_CLOCK + 8 * warp), load_i64(b + B_PARTIAL)
+    if mask == load_i32(w + L.ALIVE) or partial == 0:
+        store_i64(b + B_SYNCED + 8 * warp, epoch)
+    else:
+        store_i64(b + B_NAMED, load_i64(b + B_NAMED) | 2)
+        join_lanes(partial + 8 * 32 * 32 * warp, mask, epoch)
+    next_epoch(w)
 
 
 @machine_function("void(int64,int32,int32,int32)")

@@ -11,7 +11,7 @@ import numpy as np
 from ..jit import layout as L
 from ..sanitize.findings import Fault, Finding, make_fault, make_findings
 from . import copies, count, schedule, state
-from .module import STRONG_PARTS, Code, Kernel
+from .module import STRONG_PARTS, Code, Kernel, elements
 from .printing import format_prints
 
 MAX_RESIDENT = 64  # blocks that can be under way at once when they wait for each other
@@ -111,20 +111,22 @@ class _Slot:
         local = kernel.local_bytes * 32
         pending = copies.ASYNC_BYTES if code.uses_async else 0
         shadow = ((shared >> code.grain) + 2) * 8
-        sizes = [copies.BLOCK_TOTAL, stride * nwarps, shared + 16, local * nwarps, pending * nwarps, shadow, shadow]
+        partial = 8 * 32 * 32 * nwarps if code.uses_partial else 0
+        sizes = [copies.BLOCK_TOTAL, stride * nwarps, shared + 16, local * nwarps, pending * nwarps, shadow, shadow, partial, local * nwarps]
         self.memory = np.zeros(sum((s + 63) // 64 * 64 for s in sizes) + 64, np.uint8)
         at = (self.memory.ctypes.data + 63) // 64 * 64
         places = []
         for size in sizes:
             places.append(at)
             at += (size + 63) // 64 * 64
-        self.address, warps, shared_at, local_at, async_at, shadow_w, shadow_r = places
+        self.address, warps, shared_at, local_at, async_at, shadow_w, shadow_r, partial_at, marks_at = places
         put = _poke64
         put(self.address + state.B_NWARPS, nwarps)
         put(self.address + state.B_WARPS, warps)
         put(self.address + state.B_WARP_STRIDE, stride)
         put(self.address + state.B_SHADOW_W, shadow_w)
         put(self.address + state.B_SHADOW_R0, shadow_r)
+        put(self.address + state.B_PARTIAL, partial_at if partial else 0)
         counts, sites = tables
         for v in range(nwarps):
             w = warps + v * stride
@@ -135,6 +137,7 @@ class _Slot:
             put(w + L.PARAMS, params)
             put(w + L.SHARED, shared_at)
             put(w + L.LOCAL, local_at + v * local)
+            put(w + L.LOCAL_SHADOW, marks_at + v * local)
             put(w + L.SYMBOLS, symbols)
             put(w + L.CACHE, caches)
             put(w + L.GRID, grid)
@@ -192,7 +195,7 @@ class _Worker:
         self.counts = np.zeros((len(code.blocks), 2), np.int64)
         self.sites = np.zeros((len(code.sites) or 1, count.COUNTER_BYTES // 8), np.int64)
         self.site_table = np.array(
-            [(s.nbytes, s.space | (observe_strong(s) << 8), s.kind, s.block) for s in code.sites] or [(0, 0, 0, 0)], np.int64
+            [(s.nbytes, s.space | (observe_strong(s) << 8) | (elements(s.op) << state.ELEMENTS_SHIFT), s.kind, s.block) for s in code.sites] or [(0, 0, 0, 0)], np.int64
         )
         self.schedule = np.zeros(schedule.S_WORDS, np.int64)
         self.scratch = np.zeros(count.SCRATCH_WORDS, np.int64)
@@ -244,8 +247,9 @@ class _Worker:
 
 
 def observe_strong(site) -> int:
-    """1 for volatile, relaxed, acquire and release accesses: they synchronise, and do not race with each other."""
-    return int(site.kind != L.ATOMIC and bool(STRONG_PARTS & set(site.op.split("."))))
+    """1 for volatile, relaxed, acquire and release accesses: they synchronise, and do not race with each other; + 2 for a release."""
+    parts = set(site.op.split("."))
+    return int(site.kind != L.ATOMIC and bool(STRONG_PARTS & parts)) + 2 * bool({"release", "acq_rel"} & parts)
 
 
 def check_shape(kernel: Kernel, grid, block, args, shared):
@@ -392,6 +396,8 @@ def _result(kernel, code, workers, outcomes, nblocks, memory, block, trace) -> L
             fault = make_fault(outcome, worker, kernel, code, memory, block)
     if fault is not None and fault.finding is not None:
         findings.append(fault.finding)
+    elif fault is not None and fault.kind == "deadlock":  # synccheck has said it
+        fault.finding = next((f for f in findings if f.kind in ("missing lanes", "deadlock")), None)
     for finding in findings:
         finding.kernel = kernel.name
     return LaunchResult(fault, findings, counters, printed)

@@ -11,6 +11,7 @@ from .state import ALLOC_DIRTY, ALLOC_INDEX, ALLOC_INIT, ALLOC_KIND, ALLOC_RACE,
 
 POISON = 0xCB  # what fresh memory holds
 RED_ZONE = 256  # bytes before and after every allocation that belong to nobody
+GRAVES, GRAVE_BYTES = 256, 32 << 20  # freed allocations that are remembered, and bytes that are held so that nothing new gets there
 RACE_LIMIT = 16 << 20  # bytes; global racecheck keeps 4 bytes of shadow a byte, so larger allocations go without
 KINDS = ("device", "managed", "host", "registered", "constant", "heap")
 HEAP_BYTES = 8 << 20  # what malloc in kernels draws on: the driver's default limit
@@ -41,6 +42,7 @@ class Memory:
     def __init__(self):
         self._starts: list[int] = []
         self._live: dict[int, Allocation] = {}
+        self._freed: list[Allocation] = []  # newest last
         self._count = 0
         self._table = None
         self._heap: Allocation | None = None
@@ -96,9 +98,16 @@ class Memory:
         """Raises ValueError when no live allocation starts at `address`."""
         if address not in self._live:
             raise ValueError(f"{address:#x} is not the start of a live allocation")
-        del self._live[address]
+        gone = self._live.pop(address)
         self._starts.remove(address)
         self._table = None
+        gone.init = gone.race = None
+        self._freed = [*self._freed[1 - GRAVES :], gone]
+        held = 0
+        for allocation in reversed(self._freed):
+            held += allocation.nbytes
+            if held > GRAVE_BYTES:
+                allocation.buffer = None
 
     def find(self, address: int) -> Allocation | None:
         """The live allocation that holds `address`."""
@@ -107,6 +116,12 @@ class Memory:
             return None
         allocation = self._live[self._starts[k - 1]]
         return allocation if address < allocation.end else None
+
+    def find_freed(self, address: int) -> Allocation | None:
+        """The allocation that held `address` last, when nothing does now."""
+        if self.find(address) is not None:
+            return None
+        return next((a for a in reversed(self._freed) if a.address <= address < a.end), None)
 
     def nearest(self, address: int) -> Allocation | None:
         """The live allocation whose range lies closest to `address`: whom an out-of-bounds access most likely meant."""

@@ -40,6 +40,8 @@ class Code:
     uses_atomics: bool
     uses_grid: bool
     uses_mbarrier: bool
+    uses_partial: bool  # a syncwarp of only some lanes
+    succs: tuple  # per block: the blocks that may follow
 
 
 class Kernel:
@@ -136,6 +138,8 @@ class Kernel:
             uses_atomics=meta["uses_atomics"],
             uses_grid=meta["uses_grid"],
             uses_mbarrier=meta["uses_mbarrier"],
+            uses_partial=meta["uses_partial"],
+            succs=tuple(tuple(s) for s in meta["succs"]),
         )
 
     def _lower(self):
@@ -155,19 +159,23 @@ class Kernel:
             "uses_atomics": lowered.uses_atomics,
             "uses_grid": lowered.uses_grid,
             "uses_mbarrier": lowered.uses_mbarrier,
+            "uses_partial": lowered.uses_partial,
+            "succs": [list(b.succs) for b in body.blocks],
         }
         return meta, obj
 
 
+def elements(op: str) -> int:
+    """Elements that an access moves for a lane: 2 for ld.global.v2.f32."""
+    return next((n for part, n in (("v2", 2), ("v4", 4)) if part in op.split(".")), 1)
+
+
 def _grain(sites, space) -> int:
     """log2 of the smallest access that may touch a space: the unit in which its shadow is kept."""
-    sizes = [s.nbytes for s in sites if s.nbytes and s.space in (space, L.SPACE_GENERIC)]
-    parts = {"v2": 2, "v4": 4}
     small = 8
     for s in sites:
         if s.nbytes and s.space in (space, L.SPACE_GENERIC):
-            small = min(small, s.nbytes // next((n for p, n in parts.items() if p in s.op.split(".")), 1))
-    del sizes
+            small = min(small, s.nbytes // elements(s.op))
     return {1: 0, 2: 1, 4: 2}.get(small, 3)
 
 

@@ -3,8 +3,24 @@
 from ..jit import layout as L
 from ..sanitize.race import global_access, shared_access
 from .count import count_access
+from .dispatch import next_epoch
 from .raw import inner, load_i32, load_i64, machine_function, store_i64
-from .state import ALLOC_WORDS, B_INDEX, G_ACQUIRED, G_ALLOCS, G_CLOCK, G_NALLOCS, G_SITES, SITE_WORDS, STRONG, grid_of, thread_of
+from .state import (
+    ALLOC_WORDS,
+    B_ACQUIRE,
+    B_INDEX,
+    B_RELEASE,
+    ELEMENTS_SHIFT,
+    G_ACQUIRED,
+    G_ALLOCS,
+    G_CLOCK,
+    G_NALLOCS,
+    G_SITES,
+    RELEASING,
+    SITE_WORDS,
+    STRONG,
+    grid_of,
+)  # fmt: skip
 
 
 @inner
@@ -23,26 +39,45 @@ def row_of(g, address):
 
 
 @inner
-def acquire(g, b):
-    """An atomic or strong access: the block sees what others released before."""
+def acquire(w, g, b, all_blocks):
+    """An atomic or strong access: the warp, and in global memory the block, sees what others released before."""
     now = load_i64(g + G_CLOCK) + 1
     store_i64(g + G_CLOCK, now)
+    store_i64(b + B_ACQUIRE + 8 * load_i32(w + L.WARPID), now)
     table = load_i64(g + G_ACQUIRED)
-    if table != 0:
+    if table != 0 and all_blocks:
         store_i64(table + 16 * load_i64(b + B_INDEX), now)
+
+
+@inner
+def release(w, g, b, all_blocks):
+    """What the warp, and the block, wrote so far is over for those that acquire from now on."""
+    now = load_i64(g + G_CLOCK)
+    store_i64(b + B_RELEASE + 8 * load_i32(w + L.WARPID), now)
+    table = load_i64(g + G_ACQUIRED)
+    if table != 0 and all_blocks:
+        store_i64(table + 16 * load_i64(b + B_INDEX) + 8, now)
+    next_epoch(w)
 
 
 @inner
 def sanitize(w, mask, site, nbytes, kind, space, flags):
     g, b = grid_of(w), load_i64(w + L.STATE)
     races, inits = flags & L.OBSERVE_RACE != 0, flags & L.OBSERVE_INIT != 0
-    strong = load_i64(load_i64(g + G_SITES) + site * SITE_WORDS * 8 + 8) & STRONG != 0
+    order = load_i64(load_i64(g + G_SITES) + site * SITE_WORDS * 8 + 8)
+    strong, count = order & STRONG != 0, max(order >> ELEMENTS_SHIFT, 1)
+    if order & RELEASING:
+        release(w, g, b, 1)
+    if load_i32(w + L.FAULT) != 0:
+        return  # what follows a fault follows from it
     row = 0
     touched_global = False
     for lane in range(32):
         if not mask >> lane & 1:
             continue
         address = load_i64(w + L.SCRATCH_ADDRESS + 8 * lane)
+        if address & (nbytes - 1):
+            continue  # a fault
         where = space
         if where == L.SPACE_GENERIC:
             window = (address >> L.WINDOW_SHIFT) & 0xFF
@@ -51,17 +86,15 @@ def sanitize(w, mask, site, nbytes, kind, space, flags):
                 address &= 0xFFFFFFFF
         if where == L.SPACE_SHARED:
             if 0 <= address and address + nbytes <= load_i32(w + L.SHARED_BYTES):
-                slot = w + L.SCRATCH_VALUE + nbytes * lane
-                shared_access(g, b, w, thread_of(w, lane), address, nbytes, kind, strong, site, slot, races, inits)
+                shared_access(g, b, w, mask, lane, address, nbytes, count, kind, strong, site, races, inits)
         elif where == L.SPACE_GLOBAL:
             touched_global = True
             if row == 0 or address < load_i64(row) or address >= load_i64(row + 8):
                 row = row_of(g, address)
             if row != 0 and address + nbytes <= load_i64(row + 8):
-                slot = w + L.SCRATCH_VALUE + nbytes * lane
-                global_access(g, b, thread_of(w, lane), address, nbytes, kind, strong, site, row, slot, races, inits)
-    if touched_global and (strong or kind == L.ATOMIC):
-        acquire(g, b)
+                global_access(g, b, w, mask, lane, address, nbytes, count, kind, strong, site, row, races, inits)
+    if strong or kind == L.ATOMIC:
+        acquire(w, g, b, touched_global)
 
 
 @inner

@@ -6,9 +6,9 @@ from ..jit import layout as L
 from .copies import BLOCK_TOTAL, M_COUNT, run_bulk_stores
 from .raw import call_kernel, inner, load_i32, load_i64, store_i32, store_i64, store_u64
 from .state import (
-    AT_BARRIER, AT_GRID, B_ACC, B_ACQUIRED, B_ARRIVAL, B_ARRIVED, B_BARRIER, B_BASE, B_CLOCK, B_DONE, B_EXPECTED, B_INDEX, B_MEMBERS, B_NAMED,
-    B_NWARPS, B_PAIR, B_PENDING_COPIES, B_RELEASED, B_STATUS, B_WARP_STRIDE, B_WARPS, DONE, G_CLOCK, G_KERNEL, G_GRID_BARRIER, G_WAITED,
-    RUN, SYNC_BARRIER_COUNT, SYNC_DIVERGENT, SYNC_MISSING_LANES, SYNC_STUCK, SYNCCHECK, fault, report,
+    AT_BARRIER, AT_GRID, B_ACC, B_ACQUIRED, B_ARRIVAL, B_ARRIVED, B_BARRIER, B_BASE, B_CLOCK, B_DONE, B_EXPECTED, B_INDEX, B_MARK, B_MEMBERS, B_NAMED,
+    B_NWARPS, B_PAIR, B_PENDING_COPIES, B_RELEASED, B_STATUS, B_SYNCED, B_WARP_STRIDE, B_WARPS, DONE, G_CLOCK, G_KERNEL, G_GRID_BARRIER, G_WAITED,
+    RUN, SYNC_BARRIER_COUNT, SYNC_DIVERGENT, SYNC_GRID, SYNC_MISSING_LANES, SYNC_STUCK, SYNCCHECK, fault, report,
 )  # fmt: skip
 
 # Words of a worker's schedule (an int64 array)
@@ -25,6 +25,19 @@ FRESH_SHARED = np.uint64(0xFFFFFFFFFFFFFFFF)  # NaN in every floating-point type
 
 
 @inner
+def next_mark(slot, first, nwarps):
+    """The byte that says "written in this block" of local memory; the marks are only cleared when all have been used."""
+    mark = load_i64(slot + B_MARK) + 1
+    if mark > 255:
+        mark = 1
+        marks = load_i64(first + L.LOCAL_SHADOW)
+        for k in range(4 * load_i32(first + L.LOCAL_BYTES) * nwarps):
+            store_i64(marks + 8 * k, 0)
+    store_i64(slot + B_MARK, mark)
+    return mark
+
+
+@inner
 def start_block(slot, index, s, grid):
     """Set up a block's state and its warps' in a slot."""
     gx, gy = s[S_GX], s[S_GY]
@@ -36,7 +49,7 @@ def start_block(slot, index, s, grid):
     store_i64(slot + B_BARRIER, base)
     store_i64(slot + B_DONE, 0)
     store_i64(slot + B_INDEX, index)
-    if load_i64(slot + B_NAMED):
+    if load_i64(slot + B_NAMED) & 1:
         for k in range(32 * 32):
             store_i64(slot + B_PAIR + 8 * k, 0)
     store_i64(slot + B_NAMED, 0)
@@ -62,10 +75,12 @@ def start_block(slot, index, s, grid):
     shared, nshared = load_i64(first + L.SHARED), load_i32(first + L.SHARED_BYTES)
     for k in range((nshared + 7) // 8):
         store_u64(shared + 8 * k, FRESH_SHARED)
+    mark = next_mark(slot, first, nwarps)
     for v in range(nwarps):
         w = first + v * stride
         store_i64(slot + B_STATUS + 8 * v, RUN)
         store_i64(slot + B_CLOCK + 8 * v, base + 1)
+        store_i64(slot + B_SYNCED + 8 * v, base)
         existing = threads - v * 32
         alive = (1 << existing) - 1 if existing < 32 else 0xFFFFFFFF
         for lane in range(32):
@@ -73,6 +88,7 @@ def start_block(slot, index, s, grid):
         if waited:
             for lane in range(32):
                 store_i64(w + L.WAITED + 8 * lane, -1)
+        store_i64(w + L.LOCAL_MARK, mark * 0x0101010101010101)
         store_i32(w + L.ALIVE, alive)
         store_i32(w + L.MASK, alive)
         store_i32(w + L.STOP_AT, L.NO_STOP)
@@ -122,6 +138,17 @@ def tick(grid):
 
 
 @inner
+def wake(w):
+    store_i32(w + L.BAR_ACC, 0)
+    if load_i32(w + L.RESUME) >= 0:
+        return
+    for lane in range(32):
+        at = load_i32(w + 4 * lane)
+        if at != L.EXITED and at & L.WAIT_BARRIER:
+            store_i32(w + 4 * lane, at & ~L.WAIT_BARRIER)
+
+
+@inner
 def let_go(slot, number, grid):
     """All that wait at a barrier go on; what each did before is ordered before what all do now."""
     nwarps = load_i64(slot + B_NWARPS)
@@ -133,7 +160,7 @@ def let_go(slot, number, grid):
     if everyone:
         store_i64(slot + B_BARRIER, tick(grid))
     else:
-        store_i64(slot + B_NAMED, 1)
+        store_i64(slot + B_NAMED, load_i64(slot + B_NAMED) | 1)
     for v in range(nwarps):
         if load_i64(slot + B_STATUS + 8 * v) != AT_BARRIER:
             continue
@@ -154,22 +181,12 @@ def let_go(slot, number, grid):
                 if members >> u & 1 and u != v:
                     p = slot + B_PAIR + 8 * (32 * v + u)
                     store_i64(p, max(load_i64(p), load_i64(arrival + 8 * u)))
+        store_i64(slot + B_SYNCED + 8 * v, load_i64(slot + B_CLOCK + 8 * v))
         store_i64(slot + B_CLOCK + 8 * v, tick(grid))
     store_i64(slot + B_ARRIVED + 8 * number, 0)
     store_i64(slot + B_EXPECTED + 8 * number, 0)
     store_i64(slot + B_ACC + 8 * number, 0)
     store_i64(slot + B_MEMBERS + 8 * number, 0)
-
-
-@inner
-def wake(w):
-    store_i32(w + L.BAR_ACC, 0)
-    if load_i32(w + L.RESUME) >= 0:
-        return
-    for lane in range(32):
-        at = load_i32(w + 4 * lane)
-        if at != L.EXITED and at & L.WAIT_BARRIER:
-            store_i32(w + 4 * lane, at & ~L.WAIT_BARRIER)
 
 
 @inner
@@ -275,8 +292,16 @@ def run_warp(slot, v, w, s, grid):
         while lane < 31 and not (load_i32(w + 4 * lane) & L.WAIT_WARP and load_i32(w + 4 * lane) != L.EXITED):
             lane += 1
         block = load_i64(w + L.BLOCK_INDEX)
+        here = load_i32(w + 4 * lane) & ~L.WAIT_WARP
+        there, stray = np.int64(-1), np.int64(-1)
+        for other in range(32):
+            at = load_i32(w + 4 * other)
+            if at != L.EXITED and at & ~L.WAIT_MASK != here and stray < 0:
+                stray = np.int64(v * 32 + other)
+                there = np.int64(at & ~L.WAIT_WARP) if at & L.WAIT_WARP else np.int64(-1)
         site = load_i32(w + L.SYNC_SITE)
-        report(grid, SYNCCHECK, SYNC_MISSING_LANES, site, -1, block, v * 32 + lane, block, -1, 0, 0)
+        bar = load_i32(w + L.BAR_SITE) if there < 0 and stray >= 0 else -1
+        report(grid, SYNCCHECK, SYNC_MISSING_LANES, site, bar, block, v * 32 + lane, block, stray, here, there)
         fault(w, L.FAULT_DEADLOCK, lane, site, 0)
         s[S_FAULT_WARP] = w
         return True, False, True
@@ -349,6 +374,23 @@ def report_stuck(slot, s, grid):
 
 
 @inner
+def report_grid_stuck(slots, active, s, grid):
+    """Blocks wait for the whole grid, and some block has ended, or cannot start, without coming to the barrier."""
+    for k in range(s[S_NSLOTS]):
+        if active[k] == 0:
+            continue
+        slot = slots[k]
+        first, stride = load_i64(slot + B_WARPS), load_i64(slot + B_WARP_STRIDE)
+        for v in range(load_i64(slot + B_NWARPS)):
+            w = first + v * stride
+            if load_i64(slot + B_STATUS + 8 * v) == AT_GRID and s[S_FAULT_WARP] == 0:
+                site = load_i32(w + L.SYNC_SITE)
+                report(grid, SYNCCHECK, SYNC_GRID, site, -1, load_i64(slot + B_INDEX), v * 32, -1, -1, 0, 0)
+                fault(w, L.FAULT_DEADLOCK, 0, site, 0)
+                s[S_FAULT_WARP] = w
+
+
+@inner
 def open_grid_barrier(slots, active, s, grid):
     """All blocks of a cooperative launch have arrived: let them go on together."""
     n = s[S_NSLOTS]
@@ -414,7 +456,8 @@ def run_grid(s, slots, active, grid):
             if s[S_OPEN] < n and s[S_NEXT] < s[S_NBLOCKS]:
                 s[S_OPEN] += 1  # it may wait for a block that has not started: make room for one more
             elif at_grid == used:
-                if s[S_NEXT] < s[S_NBLOCKS]:
+                if s[S_NEXT] < s[S_NBLOCKS] or s[S_FINISHED] > 0:
+                    report_grid_stuck(slots, active, s, grid)
                     return DEADLOCK
                 open_grid_barrier(slots, active, s, grid)
             elif turns > 16 * used:

@@ -29,6 +29,14 @@ def find_allocation(g, address):
 
 
 @inner
+def windowed(address, space):
+    """A bad address, with a mark of the space that it was meant in."""
+    if space == L.SPACE_SHARED:
+        return address & 0xFFFFFFFF | L.SHARED_WINDOW
+    return address & 0xFFFFFFFF | L.LOCAL_WINDOW if space == L.SPACE_LOCAL else address
+
+
+@inner
 def resolve(w, lane, address, nbytes, space, site, align):
     """Host address of a lane's access, or 0 with the fault noted."""
     if space == L.SPACE_GENERIC:
@@ -42,17 +50,17 @@ def resolve(w, lane, address, nbytes, space, site, align):
         else:
             space = L.SPACE_GLOBAL
     if address & (align - 1):
-        fault(w, L.FAULT_MISALIGNED, lane, site, address)
+        fault(w, L.FAULT_MISALIGNED, lane, site, windowed(address, space))
         return 0
     if space == L.SPACE_SHARED:
         if address < 0 or address + nbytes > load_i32(w + L.SHARED_BYTES):
-            fault(w, L.FAULT_ADDRESS_RANGE, lane, site, address)
+            fault(w, L.FAULT_ADDRESS_RANGE, lane, site, windowed(address, space))
             return 0
         return load_i64(w + L.SHARED) + address
     if space == L.SPACE_LOCAL:
         size = load_i32(w + L.LOCAL_BYTES)
         if address < 0 or address + nbytes > size:
-            fault(w, L.FAULT_ADDRESS_RANGE, lane, site, address)
+            fault(w, L.FAULT_ADDRESS_RANGE, lane, site, windowed(address, space))
             return 0
         return load_i64(w + L.LOCAL) + lane * size + address
     row = find_allocation(grid_of(w), address)

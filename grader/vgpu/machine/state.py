@@ -30,16 +30,19 @@ GRID_BYTES = 512
 ALLOC_WORDS = 8  # low, end, then:
 ALLOC_RACE, ALLOC_INIT, ALLOC_KIND, ALLOC_INDEX, ALLOC_DIRTY = 2, 3, 4, 5, 6  # shadows (0 for none); written in this launch
 CACHE_WORDS = 4  # of a memory site: low and end of the allocation that it touched last, its row
-STRONG = 256  # in a site's space word: a volatile, relaxed, acquire or release access
+STRONG, RELEASING = 256, 512  # in a site's space word: a volatile, relaxed, acquire or release access; one that releases
 
-# Entry of global memory's shadow: atomic << 63 | many << 62 | epoch << 38 | block << 20 | site << 10 | thread
+# Entry of global memory's shadow: atomic << 63 | many << 62 | mixed << 61 | epoch << 38 | block << 20 | site << 10 | thread
 EPOCH_SHIFT, BLOCK_SHIFT = 38, 20
-MAX_EPOCHS, MAX_BLOCKS = 1 << 24, 1 << 18  # beyond, accesses are not watched
+MAX_EPOCHS, MAX_BLOCKS = 1 << 23, 1 << 18  # beyond, accesses are not watched
 BLOCK_MASK, SITE_MASK = MAX_BLOCKS - 1, 1023
 WHO_MASK = ((MAX_EPOCHS - 1) << EPOCH_SHIFT) | (BLOCK_MASK << BLOCK_SHIFT)  # epoch and block
 SITE_WORDS = 4  # bytes a lane, space, kind, block of code
-FINDING_WORDS = 12  # tool, kind, site, other site, block, thread, other block, other thread, address, value, count, 0
-MAX_FINDINGS = 256
+ELEMENTS_SHIFT = 16  # in a site's space word: elements that a vector access moves for a lane
+FINDING_WORDS = 12  # tool, kind, site, other site, block, thread, other block, other thread, address, value, count, distance
+MAX_FINDINGS = 512
+ANOTHER_WARPS, ANOTHER_LANE = -1, -2  # in place of the other thread, where nothing names it
+APART_LANES, APART_WARPS, APART_BLOCKS = range(3)
 PRINT_ARGS = 512
 PRINT_BYTES = 24 + PRINT_ARGS
 MAX_PRINTS = 8192
@@ -47,19 +50,22 @@ MAX_PRINTS = 8192
 MEMCHECK, RACECHECK, INITCHECK, SYNCCHECK = range(4)
 RACE_RAW, RACE_WAR, RACE_WAW = range(3)  # racecheck kinds; + 3 for asynchronous copies, + 8 for global memory
 RACE_UNWAITED, RACE_SOURCE = 3, 4
-SYNC_DIVERGENT, SYNC_NOT_NAMED, SYNC_STUCK, SYNC_BARRIER_COUNT, SYNC_MBARRIER, SYNC_MISSING_LANES = range(6)
+GLOBAL_KIND = 8  # added to a racecheck kind found in global memory
+SYNC_DIVERGENT, SYNC_NOT_NAMED, SYNC_STUCK, SYNC_BARRIER_COUNT, SYNC_MBARRIER, SYNC_MISSING_LANES, SYNC_GRID = range(7)
 
 # --- BLOCK
 B_NWARPS = 0
 B_DONE = 8
 B_BASE = 16  # first epoch of this block: older shadow entries are another block's
 B_SHADOW_W, B_SHADOW_R0, B_SHADOW_R1 = 24, 32, 40  # shared memory's shadow, a word each
-B_NAMED = 48  # set once warps have met otherwise than at a barrier of all
+B_NAMED = 48  # 1 once warps have met otherwise than at a barrier of all, + 2 once some lanes of a warp have without the others
 B_INDEX = 56
 B_RELEASED, B_ACQUIRED = 64, 72  # times on the grid's clock of atomics
 B_WARPS = 80  # address of the first warp's state
 B_WARP_STRIDE = 88
 B_YIELDS = 96
+B_MARK = 112  # what a written byte of local memory is marked with: 1 to 255, another one in each block
+B_PARTIAL = 104  # address of 32 x 32 words a warp: epoch of lane m that lane l has seen by a syncwarp of some lanes; or 0
 B_STATUS = 128  # 32 words: RUN, AT_BARRIER, DONE, AT_GRID
 B_ARRIVED, B_EXPECTED, B_ACC = 384, 512, 640  # 16 barriers each
 B_CLOCK = 768  # 32 warps: own epoch
@@ -68,7 +74,10 @@ B_PAIR = 1280  # 32 x 32: epoch of warp v that warp w has seen
 B_PENDING_COPIES = B_PAIR + 32 * 32 * 8
 B_MEMBERS = B_PENDING_COPIES + 64  # 16 barriers: warps that have arrived
 B_ARRIVAL = B_MEMBERS + 128  # 16 x 32: epoch in which each arrived
-BLOCK_BYTES = B_ARRIVAL + 16 * 32 * 8
+B_SYNCED = B_ARRIVAL + 16 * 32 * 8  # 32 warps: epochs up to it are over for every lane of the warp
+B_RELEASE = B_SYNCED + 32 * 8  # 32 warps: time of the last fence
+B_ACQUIRE = B_RELEASE + 32 * 8  # 32 warps: time of the last atomic or strong access
+BLOCK_BYTES = B_ACQUIRE + 32 * 8
 
 RUN, AT_BARRIER, DONE, AT_GRID = range(4)
 
@@ -95,12 +104,24 @@ def fault(w, code, lane, site, address):
 
 
 @inner
+def distance(block, thread, other_block, other_thread):
+    """How far apart two parties are."""
+    if block != other_block:
+        return APART_BLOCKS
+    if other_thread == ANOTHER_LANE or (other_thread >= 0 and thread >> 5 == other_thread >> 5):
+        return APART_LANES
+    return APART_WARPS
+
+
+@inner
 def report(g, tool, kind, site, other, block, thread, other_block, other_thread, address, value):
     """Add a finding, or count it again when the same places did the same before."""
     rows, n = load_i64(g + G_FINDINGS), load_i64(g + G_NFINDINGS)
+    apart = distance(block, thread, other_block, other_thread)
     for k in range(n):
         row = rows + k * FINDING_WORDS * 8
-        if load_i64(row) == tool and load_i64(row + 8) == kind and load_i64(row + 16) == site and load_i64(row + 24) == other:
+        same = load_i64(row) == tool and load_i64(row + 8) == kind and load_i64(row + 16) == site and load_i64(row + 24) == other
+        if same and load_i64(row + 88) == apart:
             store_i64(row + 80, load_i64(row + 80) + 1)
             return
     if n >= MAX_FINDINGS:
@@ -117,4 +138,5 @@ def report(g, tool, kind, site, other, block, thread, other_block, other_thread,
     store_i64(row + 64, address)
     store_i64(row + 72, value)
     store_i64(row + 80, 1)
+    store_i64(row + 88, apart)
     store_i64(g + G_NFINDINGS, n + 1)

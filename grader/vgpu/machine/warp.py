@@ -3,9 +3,10 @@
 import numpy as np
 
 from ..jit import layout as L
-from .dispatch import next_epoch
+from .observe import release
 from .raw import inner, load_i32, load_i64, load_u8, machine_function, store_i32, store_i64, store_u8
-from .state import B_INDEX, G_ACQUIRED, G_CLOCK, G_NPRINT, G_PRINT, G_PRINT_LOST, G_TIME, MAX_PRINTS, PRINT_ARGS, PRINT_BYTES, grid_of, thread_of
+from .slow import find_allocation
+from .state import G_NPRINT, G_PRINT, G_PRINT_LOST, G_TIME, MAX_PRINTS, PRINT_ARGS, PRINT_BYTES, grid_of, thread_of
 
 
 @machine_function("void(int64,int32,int32)")
@@ -64,25 +65,24 @@ def vg_clock(w, wall):
 
 @machine_function("void(int64,int32,int32,int32)")
 def vg_fence(w, mask, scope, proxy):
-    """What the block wrote so far is released to blocks that make an atomic access from now on."""
-    if scope == 0:
-        return
-    g, b = grid_of(w), load_i64(w + L.STATE)
-    table = load_i64(g + G_ACQUIRED)
-    if table != 0:
-        store_i64(table + 16 * load_i64(b + B_INDEX) + 8, load_i64(g + G_CLOCK))
-        next_epoch(w)
+    """What was written so far is released to those that make an atomic access from now on: scope 0 in the block, 1 in all."""
+    if load_i32(w + L.FLAGS) & L.OBSERVE_RACE:
+        release(w, grid_of(w), load_i64(w + L.STATE), scope)
 
 
 @inner
-def window_address(w, lane, address):
-    """Host address of a generic one in local or shared memory; others as they are."""
-    window = (address >> L.WINDOW_SHIFT) & 0xFF
+def readable(w, lane, address):
+    """(host address, bytes that may be read there) of a generic address; no bytes for one that is nobody's."""
+    window, offset = (address >> L.WINDOW_SHIFT) & 0xFF, address & 0xFFFFFFFF
     if window == 1:
-        return load_i64(w + L.SHARED) + (address & 0xFFFFFFFF)
+        return load_i64(w + L.SHARED) + offset, load_i32(w + L.SHARED_BYTES) - offset
     if window == 2:
-        return load_i64(w + L.LOCAL) + lane * load_i32(w + L.LOCAL_BYTES) + (address & 0xFFFFFFFF)
-    return address
+        size = load_i32(w + L.LOCAL_BYTES)
+        return load_i64(w + L.LOCAL) + lane * size + offset, size - offset
+    row = find_allocation(grid_of(w), address)
+    if row == 0:
+        return 0, 0
+    return address, load_i64(row + 8) - address
 
 
 @machine_function("void(int64,int32,int32)")
@@ -101,10 +101,7 @@ def vg_printf(w, mask, site):
         store_i64(record + 8, thread_of(w, lane))
         store_i64(record + 16, load_i64(w + L.SCRATCH_ADDRESS + 8 * lane))
         args = load_i64(w + L.SCRATCH_VALUE + 8 * lane)
-        room = PRINT_ARGS
-        if (args >> L.WINDOW_SHIFT) & 0xFF == 2:
-            room = min(PRINT_ARGS, load_i32(w + L.LOCAL_BYTES) - (args & 0xFFFFFFFF))
-        source = window_address(w, lane, args) if args != 0 else 0
+        source, room = readable(w, lane, args)
         for k in range(PRINT_ARGS):
-            store_u8(record + 24 + k, load_u8(source + k) if source != 0 and k < room else np.uint8(0))
+            store_u8(record + 24 + k, load_u8(source + k) if k < room else np.uint8(0))
         store_i64(g + G_NPRINT, n + 1)

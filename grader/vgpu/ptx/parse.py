@@ -133,6 +133,7 @@ TYPE_BYTES = {
 }  # fmt: skip
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_INLINED = re.compile(r"inlined_at[ \t]+(\d+)[ \t]+(\d+)")
 _LOC = re.compile(r"^[ \t]*\.loc[ \t]+(\d+)[ \t]+(\d+)[ \t]+(\d+)[^\n]*$", re.M)
 _FILE = re.compile(r'^[ \t]*\.file[ \t]+(\d+)[ \t]+"([^"]*)"[^\n]*$', re.M)
 _HEADER = re.compile(r"^[ \t]*\.(version|target|address_size)[ \t]+([^\n]*)$", re.M)
@@ -478,7 +479,14 @@ def parse_ptx(text: str) -> PtxModule:
     files = {int(i): path for i, path in _FILE.findall(text)}
     text = _SECTION.sub("", text)
     text = _FILE.sub("", text)
-    text = _LOC.sub(r".loc \1 \2;", text)
+    libraries = {str(number) for number, path in files.items() if "site-packages" in path}
+
+    def place(found):
+        """A line of a library that was inlined stands for the line of the program that it was inlined at."""
+        outer = _INLINED.search(found[0]) if found[1] in libraries else None
+        return f".loc {outer[1]} {outer[2]};" if outer else f".loc {found[1]} {found[2]};"
+
+    text = _LOC.sub(place, text)
     text = _COMMENT.sub(" ", text)
     headers = dict(_HEADER.findall(text))
     if "version" not in headers or "target" not in headers:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from ..jit import layout as L
 from ..machine import state
+from . import causes
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 
@@ -52,6 +53,22 @@ def name_index(index: tuple) -> str:
     return f"({index[0]}, {index[1]})" if index[1] else str(index[0])
 
 
+NULL_PAGE = 1 << 16
+
+
+def far_from(allocation) -> int:
+    """Bytes from an allocation beyond which an access hardly meant it."""
+    return (1 << 16) + 64 * allocation.nbytes
+
+
+def is_mapped(address: int) -> bool:
+    """True where this process has memory."""
+    with open("/proc/self/maps") as maps:
+        return any(
+            int(low, 16) <= address < int(high, 16) for low, high in (line.split()[0].split("-") for line in maps)
+        )
+
+
 class Context:
     """Turns the machine's numbers into names for one kernel's findings."""
 
@@ -62,7 +79,29 @@ class Context:
         if not 0 <= site < len(self.code.sites):
             return 0, ""
         s = self.code.sites[site]
-        return s.line, self.kernel.files.get(s.file, "")
+        line, file = s.line, s.file
+        if not line:  # the compiler's own: where the code around it is from
+            line, file = next(((i[1], i[2]) for i in self.code.blocks[s.block] if i[1]), (0, file))
+        return line, self.kernel.files.get(file, "")
+
+    def block_place(self, block: int, otherwise: tuple[int, str]) -> tuple[int, str]:
+        """Line and file of the first instruction of a block of code."""
+        if not 0 <= block < len(self.code.blocks) or not self.code.blocks[block]:
+            return otherwise
+        _, line, file = self.code.blocks[block][0][:3]
+        return line, self.kernel.files.get(file, "")
+
+    def loop_place(self, block: int) -> tuple[tuple[int, str], str]:
+        """Line and file of a loop's block, and what is waited for there."""
+        around = [b for b in range(block, len(self.code.blocks)) if block in self.code.succs[b]]
+        blocks = range(block, max(around, default=block) + 1)
+        ops = [i for b in blocks for i in self.code.blocks[b]]
+        what = "waits for an mbarrier's phase" if any(i[0].startswith("mbarrier") for i in ops) else "waits in a loop"
+        read = next(
+            (i for i in ops if i[0].split(".")[0] in ("mbarrier", "atom", "ld") and "param" not in i[0]),
+            ops[0] if ops else ("", 0, 0),
+        )
+        return (read[1], self.kernel.files.get(read[2], "")), what
 
     def thread(self, linear: int) -> str:
         return f"thread {name_index(thread_index(linear, self.block))}"
@@ -71,7 +110,13 @@ class Context:
         line, _ = self.place(site)
         return f" (line {line})" if line else ""
 
-    def shared_word(self, offset: int) -> str:
+    def element(self, offset: int, site: int) -> str:
+        """A byte offset in an array, counted in elements of what the place accesses."""
+        size = self.code.sites[site].nbytes if 0 <= site < len(self.code.sites) else 0
+        size //= next((n for part, n in (("v2", 2), ("v4", 4)) if part in self.code.sites[site].op.split(".")), 1)
+        return f"element {offset // size}" if size and offset % size == 0 else f"byte {offset}"
+
+    def shared_word(self, offset: int, site: int = -1) -> str:
         names = sorted((o, n) for n, o in self.kernel.offsets.items() if self.kernel.spaces.get(n) == "shared")
         owner = None
         for at, name in names:
@@ -79,61 +124,117 @@ class Context:
                 owner = (at, name)
         if owner is None:
             return f"byte {offset} of shared memory"
-        return f"byte {offset - owner[0]} of the shared array" if len(names) == 1 else f"byte {offset - owner[0]} of a shared array"
+        which = (
+            "the shared array"
+            if len(names) == 1
+            else f"shared array {[n for _, n in names].index(owner[1]) + 1} of {len(names)}"
+        )
+        return f"{self.element(offset - owner[0], site)} of {which}"
 
-    def allocation(self, address: int, index: int | None = None) -> str:
+    @staticmethod
+    def name(allocation) -> str:
+        return allocation.label or f"the {allocation.nbytes}-byte {allocation.kind} allocation"
+
+    def allocation(self, address: int, site: int = -1) -> str:
+        gone = self.memory.find_freed(address)
+        if gone is not None:
+            return f"{self.element(address - gone.address, site)} of {self.name(gone)}, which has been freed"
         found = self.memory.find(address) or self.memory.nearest(address)
-        if found is None:
-            return "no allocation is near"
-        name = found.label or f"the {found.nbytes}-byte {found.kind} allocation"
+        if 0 <= address < NULL_PAGE:
+            return "a null pointer"
+        if found is None or not found.address - far_from(found) < address < found.end + far_from(found):
+            mapped = is_mapped(address)
+            return (
+                "memory of the host, which the device does not see: copy it to the device first"
+                if mapped
+                else "no allocation is near"
+            )
+        name = self.name(found)
         offset = address - found.address
         if 0 <= offset < found.nbytes:
-            return f"byte {offset} of {name}"
+            return f"{self.element(offset, site)} of {name}"
         side = f"{offset - found.nbytes} bytes past the end" if offset >= 0 else f"{-offset} bytes before the start"
         return f"{side} of {name}"
 
 
 RACE_WORDS = {
-    state.RACE_RAW: ("read after write", "{me} reads what {other} wrote"),
+    state.RACE_RAW: ("read after write", "{me} reads what {other} writes"),
     state.RACE_WAR: ("write after read", "{me} writes what {other} reads"),
     state.RACE_WAW: ("write after write", "{me} and {other} both write"),
 }
 
 
-def _race(c: Context, row) -> Finding:
-    _, kind, site, other_site, block, thread, other_block, other_thread, address, _ = (int(v) for v in row[:10])
+def _parties(c: Context, row) -> tuple[str, str]:
+    """Both threads of a record; blocks are named where they differ."""
+    block, thread, other_block, other = row[4:8]
+    me, you = c.thread(thread), c.thread(other) if other >= 0 else "another thread"
+    if row[11] == state.APART_BLOCKS:
+        me += f" of block {block}"
+        you += f" of block {other_block}" if other_block >= 0 else " of another block"
+    return me, you
+
+
+def _copy_race(c: Context, row) -> Finding:
+    """A conflict with an asynchronous copy."""
+    kind, site, other_site, thread, address = row[1], row[2], row[3], row[5], row[8]
     line, file = c.place(site)
-    in_global = kind >= 8
-    kind %= 8
-    me, other = c.thread(thread), c.thread(other_thread)
-    if kind == state.RACE_UNWAITED:
-        text = (
-            f"{me} touches {c.shared_word(address)} while the asynchronous copy{c.at_line(other_site)} of {other} into it is still "
-            "under way: wait for its group first (cp.async.wait_group), then synchronise"
-        )
-        return Finding("racecheck", "missing wait", text, line, file, c.place(other_site)[0])
+    me, other = _parties(c, row)
     if kind == state.RACE_SOURCE:
-        text = f"the source of the asynchronous copy of {me} changed before the copy was waited for{c.at_line(other_site)}"
-        return Finding("racecheck", "source changed", text, line, file, c.place(other_site)[0])
-    name, words = RACE_WORDS[kind]
-    if in_global:
-        if block != other_block:
-            me, other = f"{me} of block {block}", f"{other} of block {other_block}"
-            hint = "nothing orders blocks of one launch: use an atomic, or two launches"
-        else:
-            hint = "with no barrier between them"
-        where = c.allocation(address)
-    else:
-        where = c.shared_word(address)
-        hint = "with no barrier between them" if thread >> 5 != other_thread >> 5 else "of one warp, with no syncwarp between them"
-    text = f"{words.format(me=me, other=other + c.at_line(other_site))}: {where}, {hint}"
-    return Finding("racecheck", name, text, line, file, c.place(other_site)[0])
+        text = (
+            f"the source of {me}'s asynchronous copy changed before the copy was waited for{c.at_line(other_site)}: "
+            "nobody may write there until the wait is over"
+        )
+        return Finding("racecheck", "source changed", text, line, file, c.place(other_site)[0], row[10])
+    verb = "reads" if row[9] == L.LOAD else "writes"
+    whose = "its own" if row[7] == thread else f"{other}'s"
+    text = (
+        f"{me} {verb} {c.shared_word(address, site)} while {whose} asynchronous copy{c.at_line(other_site)} into it is still "
+        "under way: wait for the copy's group first (cp.async.wait_group), then synchronise the block"
+    )
+    return Finding("racecheck", "missing wait", text, line, file, c.place(other_site)[0], row[10])
+
+
+def _remedy(c: Context, conflict) -> str:
+    """One thing to try."""
+    line, other_line = c.place(conflict.second)[0], c.place(conflict.first)[0]
+    if conflict.apart == causes.BLOCKS:
+        return "nothing orders the blocks of a launch: use an atomic, or two launches"
+    call = "cuda.syncwarp()" if conflict.apart == causes.LANES else "cuda.syncthreads()"
+    what = (
+        "threads of one warp, and no syncwarp between them"
+        if conflict.apart == causes.LANES
+        else "no barrier between them"
+    )
+    if conflict.around or line < other_line:  # the other way round in the text: a loop, perhaps unrolled
+        return f"{what}: put {call} at the end of the loop's body"
+    if line == other_line:
+        return f"{what}: use an atomic, or read and write in two lines with {call} between them"
+    return f"{what}: put {call} between lines {min(line, other_line)} and {max(line, other_line)}"
+
+
+def _race(c: Context, conflict) -> Finding:
+    row = conflict.row
+    me, other = _parties(c, row)
+    if conflict.swapped:
+        me, other = other, me
+    name, words = RACE_WORDS[conflict.kind]
+    line, file = c.place(conflict.second)
+    where = c.allocation(row[8], row[2]) if conflict.in_global else c.shared_word(row[8], row[2])
+    words = words.format(me=me, other=other + c.at_line(conflict.first))
+    text = f"{words}: {where}, {_remedy(c, conflict)}"
+    pairs = {(c.place(o.second)[0], c.place(o.first)[0]) for o in conflict.also} - {(line, c.place(conflict.first)[0])}
+    if pairs:
+        text += ". So do " + ", ".join(f"line {a} and line {b}" for a, b in sorted(pairs)[:4])
+    return Finding("racecheck", name, text, line, file, c.place(conflict.first)[0], conflict.count)
 
 
 def _init(c: Context, row) -> Finding:
-    _, kind, site, _, block, thread, _, _, address, _ = (int(v) for v in row[:10])
+    _, kind, site, _, block, thread, _, _, address, _ = row[:10]
     line, file = c.place(site)
-    where = c.shared_word(address) if kind == 0 else c.allocation(address)
+    if kind == 2:
+        where = f"{c.element(address, site)} of its local memory"
+    else:
+        where = c.shared_word(address, site) if kind == 0 else c.allocation(address, site)
     text = f"{c.thread(thread)} of block {block} reads {where}, which nothing has written"
     return Finding("initcheck", "uninitialised read", text, line, file)
 
@@ -142,25 +243,37 @@ MBARRIER_WORDS = {
     0: "uses a barrier that was not initialised (mbarrier.init)",
     1: "arrives at a barrier at which no arrival is outstanding in this phase",
     2: "initialises a barrier with a count outside 1 to 1048575",
-    3: "initialises a barrier that is in use: invalidate it first (mbarrier.inval)",
+    3: "initialises a barrier that is in use: one thread has to do so, once, or after mbarrier.inval",
+    4: "arrives at a barrier in its next phase before any thread has waited for the last one",
 }
 
 
 def _sync(c: Context, row) -> Finding:
-    _, kind, site, other_site, block, thread, _, other_thread, _, value = (int(v) for v in row[:10])
+    _, kind, site, other_site, block, thread, _, other_thread, _, value = row[:10]
     line, file = c.place(site)
     me = f"{c.thread(thread)} of block {block}"
     other_line = c.place(other_site)[0]
     if kind == state.SYNC_DIVERGENT:
         other = c.thread(other_thread) if other_thread >= 0 else "another thread"
         text = f"{me} waits at a barrier that {other} of the same warp does not reach: put the barrier outside the condition"
+        if other_line and other_line != line:
+            text = f"{me} waits at a barrier, and others of its warp at another one (line {other_line}): one barrier, outside the condition"
         return Finding("synccheck", "divergent barrier", text, line, file, other_line)
     if kind == state.SYNC_NOT_NAMED:
         text = f"{me} takes part in a warp operation whose mask does not name it"
         return Finding("synccheck", "lane not in mask", text, line, file)
     if kind == state.SYNC_MISSING_LANES:
         text = f"{me} waits for lanes that its mask names and that never arrive"
-        return Finding("synccheck", "missing lanes", text, line, file)
+        line, file = c.block_place(row[8], (line, file))
+        other_line = c.block_place(value, (other_line, file))[0]
+        if other_thread >= 0:
+            text += f": {c.thread(other_thread)} of its warp waits" + (
+                f" at line {other_line}" if other_line else " elsewhere"
+            )
+        return Finding("synccheck", "missing lanes", f"{text}. Name only lanes that come here", line, file, other_line)
+    if kind == state.SYNC_GRID:
+        text = f"{me} waits for all blocks of the grid, and some have ended, or cannot start, without coming here"
+        return Finding("synccheck", "deadlock", text, line, file)
     if kind == state.SYNC_BARRIER_COUNT:
         text = f"{me} gives a barrier {value % (1 << 32)} threads: the number must be a multiple of 32, and the same for all"
         return Finding("synccheck", "barrier count", text, line, file)
@@ -172,15 +285,50 @@ def _sync(c: Context, row) -> Finding:
 
 
 def make_findings(rows, kernel, code, memory, block) -> list[Finding]:
-    """The machine's records in words."""
+    """The machine's records in words, one finding a cause."""
     c = Context(kernel, code, memory, block)
+    rows = [[int(v) for v in row] for row in rows]
+    both = [r for r in rows if r[0] == state.SYNCCHECK and r[1] == state.SYNC_DIVERGENT and r[3] >= 0]
+    pairs = {site for r in both for site in r[2:4]}
     out = []
     for row in rows:
-        make = (None, _race, _init, _sync)[int(row[0])]
-        finding = make(c, row)
-        finding.count = int(row[10])
-        out.append(finding)
-    return out
+        lone = row[0] == state.SYNCCHECK and row[1] == state.SYNC_DIVERGENT and row[3] < 0
+        if row[0] == state.SYNCCHECK and not (lone and row[2] in pairs):
+            out.append(_sync(c, row))
+            out[-1].count = row[10]
+    broken = any(f.kind in ("divergent barrier", "barrier count") for f in out)  # then the block's order means nothing
+    races = [row for row in rows if row[0] == state.RACECHECK]
+    plain = [r for r in races if r[1] % state.GLOBAL_KIND <= state.RACE_WAW and not (broken and r[4] == r[6])]
+    found = causes.conflicts(plain, code)
+    out += [_race(c, conflict) for conflict in found]
+    known = {frozenset((f.line, f.other_line)) for f in out}
+    copies = [_copy_race(c, row) for row in races if row[1] in (state.RACE_UNWAITED, state.RACE_SOURCE)]
+    out += [
+        f for f in copies if frozenset((f.line, f.other_line)) not in known
+    ]  # a barrier would have come after the wait
+    late = {line for conflict in found for line in causes.reads(conflict, code)}
+    for row in rows:
+        if row[0] == state.INITCHECK:
+            finding = _init(c, row)
+            place = code.sites[row[2]]
+            if (place.file, place.line) not in late and not (
+                broken and row[1] == 0
+            ):  # the race is why it is not written yet
+                finding.count = row[10]
+                out.append(finding)
+    return merge(out)
+
+
+def merge(findings: list[Finding]) -> list[Finding]:
+    """Copies of one line that the compiler made (an unrolled loop) are one place."""
+    known: dict = {}
+    for f in findings:
+        key = (f.tool, f.kind, f.file, f.line, f.other_line, f.message if not f.line else "")
+        if key in known:
+            known[key].count += f.count
+        else:
+            known[key] = f
+    return list(known.values())
 
 
 FAULT_KINDS = {
@@ -205,7 +353,7 @@ def make_fault(outcome, worker, kernel, code, memory, block) -> Fault:
         return Fault("timeout", f"the kernel was still running after {value:.1f} s")
     c = Context(kernel, code, memory, block)
     if why == "stalled":
-        return Fault("deadlock", _stalled(worker, c, value))
+        return _stalled(worker, c, value)
     w = value
     i32 = raw_view(w, 1024).view(np.int32)
     fault, lane, site = int(i32[L.FAULT // 4]), int(i32[L.FAULT_LANE // 4]), int(i32[L.FAULT_SITE // 4])
@@ -218,27 +366,29 @@ def make_fault(outcome, worker, kernel, code, memory, block) -> Fault:
     finding = None
     if kind in ("illegal_address", "misaligned"):
         s = code.sites[site]
+        freed = False
         verb = {L.LOAD: "reads", L.STORE: "writes", L.ATOMIC: "updates"}.get(s.kind, "copies")
-        space = s.space
-        if space == L.SPACE_GENERIC:
-            window = (address >> L.WINDOW_SHIFT) & 0xFF
-            space = {1: L.SPACE_SHARED, 2: L.SPACE_LOCAL}.get(window, L.SPACE_GLOBAL)
+        space = {1: L.SPACE_SHARED, 2: L.SPACE_LOCAL}.get((address >> L.WINDOW_SHIFT) & 0xFF, L.SPACE_GLOBAL)
+        if space != L.SPACE_GLOBAL:
+            address = (address & 0xFFFFFFFF) - ((address & 0x80000000) << 1)
         if space == L.SPACE_SHARED:
             size = int(i32[L.SHARED_BYTES // 4])
             where = f"byte {address} of shared memory, of which there are {size} bytes"
         elif space == L.SPACE_LOCAL:
             where = f"byte {address} of its local memory, of which there are {kernel.local_bytes} bytes"
         else:
-            where = f"address {address:#x}, {c.allocation(address)}"
+            where = f"address {address:#x}, {c.allocation(address, site)}"
+            freed = memory.find_freed(address) is not None
         if kind == "misaligned":
             text = f"{me} {verb} {s.nbytes} bytes at {where}: the address must be a multiple of {s.nbytes}"
         else:
             text = f"{me} {verb} {s.nbytes} bytes at {where}"
-        finding = Finding("memcheck", "out of bounds" if kind == "illegal_address" else "misaligned", text, line, file)
+        name = "misaligned" if kind == "misaligned" else "use after free" if freed else "out of bounds"
+        finding = Finding("memcheck", name, text, line, file)
     elif kind == "assert":
         text = f"an assertion failed in {me}"
     elif kind == "deadlock":
-        text = f"{me} can never go on: see synccheck's report"
+        text = f"{me} can never go on"
     elif kind == "resources":
         text = f"{me} has more asynchronous copies or mbarriers under way than the virtual GPU keeps"
     else:
@@ -246,13 +396,30 @@ def make_fault(outcome, worker, kernel, code, memory, block) -> Fault:
     return Fault(kind, text, line, file, block_index, thread_index(linear, block), finding)
 
 
-def _stalled(worker, c: Context, seconds: float) -> str:
-    """Who waits where, when everyone waits in a loop for something that does not happen."""
+def _stalled(worker, c: Context, seconds: float) -> Fault:
+    """Who waits where, when everyone waits in a loop, or at a barrier, for something that does not happen."""
+    waits = sorted(_waits(worker, c), key=lambda w: w[0])
+    places: dict = {}
+    for block, thread, at, what in waits:
+        places.setdefault(at, []).append((block, thread, what))
+    parts = []
+    for (line, _), who in places.items():
+        block, thread, what = who[0]
+        crowd = f"{len(who)} threads, the first of them " if len(who) > 1 else ""
+        parts.append(f"at line {line} {crowd}{c.thread(thread)} of block {block} {what}")
+    text = f"nothing has happened for {seconds:.0f} s, and nothing can: " + "; ".join(parts[:6])
+    lines = [line for line, _ in places]
+    line, file = next(iter(places), (0, ""))
+    finding = Finding("synccheck", "deadlock", text, line, file, lines[1] if len(lines) > 1 else 0)
+    return Fault("deadlock", text, line, file, finding=finding)
+
+
+def _waits(worker, c: Context):
+    """(block, thread, (line, file), what it does) of each thread that has not ended."""
     import numpy as np
 
     from ..machine.memory import raw_view
 
-    lines = {}
     for slot, active in zip(worker.slots, worker.active, strict=True):
         if not active:
             continue
@@ -262,17 +429,15 @@ def _stalled(worker, c: Context, seconds: float) -> str:
         for v in range(nwarps):
             if status[v] == state.DONE:
                 continue
-            words32 = raw_view(first + v * stride, 1024).view(np.int32)
-            alive, together = int(words32[L.ALIVE // 4]), int(words32[L.RESUME // 4])
+            w = raw_view(first + v * stride, L.FRAME).view(np.int32)
+            alive, together = int(w[L.ALIVE // 4]), int(w[L.RESUME // 4])
             for lane in range(32):
-                pc = together if together >= 0 else int(words32[lane])
+                pc = together if together >= 0 else int(w[lane])
                 if not alive >> lane & 1 or pc == L.EXITED:
                     continue
-                code_block = c.code.blocks[int(pc) & (L.WAIT_WARP - 1)]
-                line = next((i[1] for i in code_block if i[1]), 0)
-                lines.setdefault(line, []).append((int(words[state.B_INDEX // 8]), v * 32 + lane))
-    parts = []
-    for line, who in sorted(lines.items()):
-        block, thread = who[0]
-        parts.append(f"line {line}: {len(who)} threads, the first of them {c.thread(thread)} of block {block}")
-    return f"nothing has happened for {seconds:.0f} s: every thread waits in a loop. " + "; ".join(parts[:6])
+                block = pc & (L.WAIT_WARP - 1)
+                if status[v] != state.RUN or pc & L.WAIT_BARRIER:
+                    at, what = c.place(int(w[L.BAR_SITE // 4])), "waits at a barrier"
+                else:
+                    at, what = c.loop_place(block)
+                yield int(words[state.B_INDEX // 8]), v * 32 + lane, at, what
