@@ -78,8 +78,8 @@ def seen(b, warp, other):
 @inner
 def ordered(b, thread, epoch, other_thread):
     """True when an access of `other_thread` in `epoch` of its warp is over before what `thread` does now."""
-    if thread == other_thread:
-        return True
+    if thread == other_thread or epoch <= load_i64(b + B_BARRIER):
+        return True  # the entry of a word that many read has one reader's name and the last one's epoch
     warp, other = thread >> 5, other_thread >> 5
     if epoch <= load_i64(b + B_RELEASE + 8 * other) and epoch <= load_i64(b + B_ACQUIRE + 8 * warp):
         return True  # a fence over there, and an atomic here
