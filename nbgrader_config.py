@@ -14,3 +14,8 @@ c.Execute.timeout = 120
 c.ExecutePreprocessor.timeout = 120
 c.Execute.iopub_timeout = 60
 c.KernelManager.transport_encryption = "auto"
+
+# Marks come from the grader's verdict; see docs/nbgrader.md.
+from grader.nb.nbgrader_config import configure  # noqa: E402
+
+configure(c)

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 USAGE, FAILED = 2, 3
+PLAIN_WIDTH = 120  # columns, where the output is no terminal
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -86,7 +87,7 @@ def _grade(args: argparse.Namespace) -> int:
         _known_card(spec)
     except (LookupError, ValueError) as e:
         return _refuse(str(e))
-    console, status, records = Console(), 0, []
+    console, status, records = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH), 0, []
     tasks = list(batch.plan(args.paths, exercise))
     for task in tasks:
         if isinstance(task, batch.Skipped):

@@ -1,5 +1,6 @@
 """Records on a terminal."""
 
+import os
 from collections.abc import Sequence
 
 from rich import box
@@ -28,8 +29,10 @@ def table(records: Sequence[dict]) -> Table:
     out.add_column("points", justify="right", no_wrap=True)
     out.add_column("speed-up", justify="right", no_wrap=True)
     out.add_column("why", overflow="fold", ratio=1)
+    common = os.path.commonpath([os.path.dirname(r["submission"]) for r in records]) if records else ""
     for r in records:
-        out.add_row(escape(r["submission"]), r["exercise"], _code(r), _points(r), _speedup(r), escape(_why(r)))
+        name = os.path.relpath(r["submission"], common) if common else r["submission"]
+        out.add_row(escape(name), r["exercise"], _code(r), _points(r), _speedup(r), escape(_why(r)))
     return out
 
 
