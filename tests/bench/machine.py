@@ -85,7 +85,11 @@ def scaling():
     line = [(t - fixed) / n for t, n in zip(times, sizes, strict=True)]
     print("threads       " + "".join(f"{n:>12,}" for n in sizes))
     print("ns a thread   " + "".join(f"{p * 1e9:12.2f}" for p in per))
-    print(f"less {fixed * 1e6:5.0f} us " + "".join(f"{p * 1e9:12.2f}" for p in line) + f"   spread {max(line) / min(line) - 1:.0%}")
+    print(
+        f"less {fixed * 1e6:5.0f} us "
+        + "".join(f"{p * 1e9:12.2f}" for p in line)
+        + f"   spread {max(line) / min(line) - 1:.0%}"
+    )
 
 
 def two_threads():
@@ -96,7 +100,9 @@ def two_threads():
         machine.WORKERS = workers
         busy[256, 256](x, y, 2000)
         got.append(best(lambda: busy[256, 256](x, y, 2000), 5, time.perf_counter))
-    print(f"256 blocks: one worker {got[0] * 1e3:.1f} ms, two {got[1] * 1e3:.1f} ms of wall time: {got[0] / got[1]:.2f}x")
+    print(
+        f"256 blocks: one worker {got[0] * 1e3:.1f} ms, two {got[1] * 1e3:.1f} ms of wall time: {got[0] / got[1]:.2f}x"
+    )
 
 
 def against_cpu():
@@ -111,7 +117,9 @@ def against_cpu():
     matmul[(n // 16, n // 16), (16, 16)](da, db, dc)
     gpu = best(lambda: matmul[(n // 16, n // 16), (16, 16)](da, db, dc), 3, time.process_time)
     assert np.allclose(dc.copy_to_host(), c, rtol=1e-4)
-    print(f"naive matmul {n}**3: numba for the CPU {cpu * 1e3:.0f} ms, virtual GPU {gpu * 1e3:.0f} ms: {gpu / cpu:.2f}x")
+    print(
+        f"naive matmul {n}**3: numba for the CPU {cpu * 1e3:.0f} ms, virtual GPU {gpu * 1e3:.0f} ms: {gpu / cpu:.2f}x"
+    )
 
 
 def main():

@@ -23,7 +23,9 @@ def measure(what: str, repeats: int) -> dict:
 def main():
     off, on = measure("off", 200), measure("on", 200)
     simulated = measure("simulator", 1)
-    print(f"{'16,384 threads':16} {'simulator':>12} {'virtual GPU':>14} {'ratio':>9} {'sanitizers on':>16} {'ratio':>9}")
+    print(
+        f"{'16,384 threads':16} {'simulator':>12} {'virtual GPU':>14} {'ratio':>9} {'sanitizers on':>16} {'ratio':>9}"
+    )
     for name, slow in simulated.items():
         assert slow["right"] and off[name]["right"] and on[name]["right"], f"{name}: wrong result"
         s, a, b = slow["seconds"], off[name]["seconds"], on[name]["seconds"]

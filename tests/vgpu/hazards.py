@@ -10,6 +10,7 @@ A file is a common part, then programs, each under a line `# %% name` and, below
 (1) and (2) stand in comments at the ends of the lines they mean; "line 4" is one of a source text of its own.
 """
 
+import itertools
 import json
 import os
 import re
@@ -45,7 +46,7 @@ def read(file: Path) -> list[Case]:
     lines = file.read_text().splitlines()
     starts = [k for k, line in enumerate(lines) if line.startswith("# %% ")] + [len(lines)]
     cases = []
-    for start, end in zip(starts, starts[1:], strict=False):
+    for start, end in itertools.pairwise(starts):
         marks = {}
         for k in range(start, end):
             comment = re.search(r"  # ((?:\(\d\) ?)+)$", lines[k])

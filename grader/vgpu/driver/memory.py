@@ -266,7 +266,7 @@ def _report_bad_free(address: int, allocation: Allocation | None) -> None:
     """Say what it is that was to be freed."""
     gone = next((a for c in driver.contexts if (a := c.memory.find_freed(address)) is not None), None)
     around = find(address)
-    if gone is not None and gone.address == address or allocation is not None and allocation.freeing:
+    if (gone is not None and gone.address == address) or (allocation is not None and allocation.freeing):
         _report("double free", f"the memory at {address:#x} has been freed already: free it once")
     elif allocation is not None:
         _report("invalid free", f"{address:#x} is {allocation.kind} memory, which another function frees")

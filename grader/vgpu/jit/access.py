@@ -9,8 +9,8 @@ from llvmlite import ir
 
 from ..machine.state import CACHE_WORDS, G_PROGRESS
 from . import layout as L
-from .watch import build_watches
 from .values import I1, I8, I16, I32, I64, PTR, Builder, constant, vec
+from .watch import build_watches
 
 SIZES = {1: I8, 2: I16, 4: I32, 8: I64}
 COUNTS = (1, 2, 4)
@@ -68,7 +68,9 @@ class _Access:
         elif self.space == L.SPACE_LOCAL:
             low, high = constant(I64, 0), b.zext(self.field(L.LOCAL_BYTES), I64)
         else:
-            cache = b.inttoptr(b.add(self.field(L.CACHE, I64), b.mul(b.zext(self.site, I64), constant(I64, 8 * CACHE_WORDS))), PTR)
+            cache = b.inttoptr(
+                b.add(self.field(L.CACHE, I64), b.mul(b.zext(self.site, I64), constant(I64, 8 * CACHE_WORDS))), PTR
+            )
             low = b.load(cache, typ=I64)
             high = b.load(b.gep(cache, [constant(I64, 8)], source_etype=I8), typ=I64)
         scattered = self.new("scattered")
@@ -83,7 +85,9 @@ class _Access:
         fits = b.icmp_unsigned(">=", b.sub(high, low), constant(I64, n))
         inside = b.icmp_unsigned("<=", b.sub(a, self.bx.splat(low)), self.bx.splat(room))
         if n > 1:
-            aligned = b.icmp_unsigned("==", b.and_(a, ir.Constant(vec(I64), [n - 1] * L.LANES)), ir.Constant(vec(I64), [0] * L.LANES))
+            aligned = b.icmp_unsigned(
+                "==", b.and_(a, ir.Constant(vec(I64), [n - 1] * L.LANES)), ir.Constant(vec(I64), [0] * L.LANES)
+            )
             inside = b.and_(inside, aligned)
         ok = b.icmp_unsigned("==", b.or_(b.bitcast(inside, I32), b.not_(self.mask)), constant(I32, -1))
         move = self.new("move")
@@ -159,7 +163,9 @@ class _Access:
         self.at(part)
         lanes = self.bx.to_mask(self.mask)
         if self.store:
-            self.masked("llvm.masked.store", ir.VoidType(), [self.value(), p, constant(I32, n), lanes], [vec(self.t), PTR])
+            self.masked(
+                "llvm.masked.store", ir.VoidType(), [self.value(), p, constant(I32, n), lanes], [vec(self.t), PTR]
+            )
         else:
             zero = ir.Constant(vec(self.t), [0] * L.LANES)
             v = self.masked("llvm.masked.load", vec(self.t), [p, constant(I32, n), lanes, zero], [vec(self.t), PTR])
@@ -170,7 +176,9 @@ class _Access:
         return self.bx.intrinsic(name, I32, [x, constant(I1, 1)], [I32])
 
     def value(self, k=0):
-        return self.b.load(self.ptr(L.SCRATCH_VALUE + 32 * self.nbytes * k), typ=vec(self.t), align=min(64, 32 * self.nbytes))
+        return self.b.load(
+            self.ptr(L.SCRATCH_VALUE + 32 * self.nbytes * k), typ=vec(self.t), align=min(64, 32 * self.nbytes)
+        )
 
     def masked(self, name, result, args, overload):
         """A masked memory intrinsic; its name carries the value's and the pointer's type."""
@@ -205,7 +213,10 @@ class _Access:
             tell = self.new("unwritten")
             self.b.cbranch(self.b.icmp_unsigned("==", self.b.bitcast(same, I32), constant(I32, -1)), after, tell)
             self.at(tell)
-            self.external("vg_local_init", [self.warp, self.mask, self.site, constant(I32, self.nbytes), constant(I32, self.count)])
+            self.external(
+                "vg_local_init",
+                [self.warp, self.mask, self.site, constant(I32, self.nbytes), constant(I32, self.count)],
+            )
             self.b.branch(after)
         self.at(after)
 

@@ -134,5 +134,9 @@ def _fresh_target():
     """An engine takes its target machine over, so each needs its own."""
     target_machine()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=1, jit=True, codemodel="jitdefault"
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=1,
+        jit=True,
+        codemodel="jitdefault",
     )

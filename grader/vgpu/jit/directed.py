@@ -26,8 +26,7 @@ def directed(lw, name: str, values: list, mode: str):
     for k, v in enumerate(values):
         lw.b.store(lw.bx.splat(v), lw.address(L.SCRATCH_VALUE + 256 * k))
     lw.b.call(fn, [lw.warp])
-    result = lw.b.load(lw.address(RESULT), typ=t if uniform else vec(t))
-    return result
+    return lw.b.load(lw.address(RESULT), typ=t if uniform else vec(t))
 
 
 def define(module, full, name, t, count, mode):

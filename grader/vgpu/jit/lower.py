@@ -9,10 +9,26 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from ..ptx.cfg import Body
-from ..ptx.parse import Imm, Instr, Label, Mem, PtxError, Reg, Special, Sym
+from ..ptx.parse import Imm, Instr, Mem, PtxError, Reg, Special, Sym
 from . import layout as L
 from .table import find
-from .values import F32, F64, I1, I8, I32, I64, PTR, Builder, bits_to_float, constant, elem, is_vec, kind_type, vec, width
+from .values import (
+    F32,
+    F64,
+    I1,
+    I8,
+    I32,
+    I64,
+    PTR,
+    Builder,
+    bits_to_float,
+    constant,
+    elem,
+    is_vec,
+    kind_type,
+    vec,
+    width,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +134,7 @@ class Lowering:
                 return constant(t, operand.value if t is not I1 else operand.value != 0)
             value = bits_to_float(operand.value, operand.kind)
             if t in (F32, F64):
-                if operand.kind == "f32" and t is F32 or operand.kind == "f64" and t is F64:
+                if (operand.kind == "f32" and t is F32) or (operand.kind == "f64" and t is F64):
                     if value != value:  # keep the NaN's bits
                         raw = constant(I32 if t is F32 else I64, operand.value)
                         return self.b.bitcast(raw, t)
@@ -450,7 +466,9 @@ class Lowering:
     def is_resumed(self, i, block) -> bool:
         """True when a warp may have been left to go on at block i: after a barrier, or at a back edge's target."""
         for j, other in enumerate(self.body.blocks):
-            if i in other.succs and (j >= i or (other.instrs and other.instrs[-1].parts[0] in ("bar", "barrier", "call"))):
+            if i in other.succs and (
+                j >= i or (other.instrs and other.instrs[-1].parts[0] in ("bar", "barrier", "call"))
+            ):
                 return True
         return False
 
@@ -465,6 +483,3 @@ def lower_kernel(name: str, body: Body, params: dict, variables: dict, spaces: d
     from . import ops_convert, ops_float, ops_int, ops_memory, ops_move, ops_sync  # noqa: F401  (rows register themselves)
 
     return Lowering(name, body, params, variables, spaces, sizes).run()
-
-
-__all__ = ["Label", "Lowering", "Site", "lower_kernel"]

@@ -6,7 +6,20 @@ from llvmlite import ir
 
 from ..ptx.parse import PtxError, Reg
 from .ops_float import (
-    PAIRS, as_int, directed64, fabs, flush, join, narrow, odd_double, relu, round_sum, saturate, to_odd, two_sum, widen,
+    PAIRS,
+    as_int,
+    directed64,
+    fabs,
+    flush,
+    join,
+    narrow,
+    odd_double,
+    relu,
+    round_sum,
+    saturate,
+    to_odd,
+    two_sum,
+    widen,
 )  # fmt: skip
 from .table import op
 from .values import F32, F64, I32, I64, constant, elem, kind_type
@@ -125,7 +138,6 @@ def float_to_float(lw, i, x, skind, dkind, mode):
 
 @op("cvt", KINDS, "rn rz rm rp rna rni rzi rmi rpi ftz sat relu satfinite")
 def cvt(lw, i):
-    bx = lw.bx
     dkind, skind = i.parts[-2], i.parts[-1]
     mode = next((r for r in ("rn", "rz", "rm", "rp") if r in i.parts), "rn")
     if "satfinite" in i.parts or skind in PAIRS:
@@ -145,7 +157,11 @@ def cvt(lw, i):
     if skind in FLOATS and dkind in FLOATS:
         value = float_to_float(lw, i, x, skind, dkind, mode)
         if "sat" in i.parts:
-            value = saturate(lw, value) if dkind in ("f32", "f64") else narrow(lw, saturate(lw, widen(lw, value, dkind)), dkind)
+            value = (
+                saturate(lw, value)
+                if dkind in ("f32", "f64")
+                else narrow(lw, saturate(lw, widen(lw, value, dkind)), dkind)
+            )
         if "ftz" in i.parts and dkind == "f32":
             value = flush(lw, value)
     elif skind in FLOATS:
@@ -170,7 +186,9 @@ def to_tf32(lw, i):
     if "rna" in i.parts:
         rounded = bx.add(bits, constant(I32, 0x1000))
     elif "rn" in i.parts:
-        rounded = bx.add(bits, bx.add(constant(I32, 0xFFF), bx.and_(bx.lshr(bits, constant(I32, 13)), constant(I32, 1))))
+        rounded = bx.add(
+            bits, bx.add(constant(I32, 0xFFF), bx.and_(bx.lshr(bits, constant(I32, 13)), constant(I32, 1)))
+        )
     else:
         rounded = bits
     rounded = bx.and_(rounded, constant(I32, 0xFFFFE000))

@@ -6,7 +6,7 @@ from llvmlite import ir
 from ..ptx.cfg import CARRY
 from ..ptx.parse import Imm, PtxError, Vec
 from .table import op
-from .values import F32, F64, I1, I8, I16, I32, I64, constant, elem, kind_type, width
+from .values import F32, I1, I16, I32, I64, constant, elem, kind_type, width
 
 INT = "s16 u16 s32 u32 s64 u64"
 BIT = "pred b16 b32 b64"
@@ -440,7 +440,9 @@ def lop3(lw, i):
             value = bx.or_(value, term)
     dest = i.args[0]
     if isinstance(dest, Vec):  # lop3.and/.or d|p, a, b, c, table, q
-        p = bx.bin("and_" if "and" in i.parts else "or_", bx.icmp("!=", value, bx.const(value, 0)), lw.src(i.args[5], "pred"))
+        p = bx.bin(
+            "and_" if "and" in i.parts else "or_", bx.icmp("!=", value, bx.const(value, 0)), lw.src(i.args[5], "pred")
+        )
         lw.dst(dest.items[1], p)
         dest = dest.items[0]
     lw.dst(dest, value)
@@ -515,21 +517,36 @@ def prmt(lw, i):
                 "rc8": lambda: sel,
                 "ecl": lambda n=n: bx.select(bx.icmp(">", sel, n), sel, n),
                 "ecr": lambda n=n: bx.select(bx.icmp("<", sel, n), sel, n),
-                "rc16": lambda k=k: bx.or_(bx.shl(bx.and_(sel, constant(I32, 1)), constant(I32, 1)), constant(I32, k & 1)),
+                "rc16": lambda k=k: bx.or_(
+                    bx.shl(bx.and_(sel, constant(I32, 1)), constant(I32, 1)), constant(I32, k & 1)
+                ),
             }[mode]()
             pick = None
         at = bx.cast("zext", bx.shl(where, constant(I32, 3)), I64)
         byte = bx.cast("trunc", bx.and_(bx.lshr(pair, at), constant(I64, 255)), I32)
         if pick is not None:
             sign = bx.icmp("!=", bx.and_(pick, constant(I32, 8)), constant(I32, 0))
-            spread = bx.select(bx.icmp("!=", bx.and_(byte, constant(I32, 128)), constant(I32, 0)), constant(I32, 255), constant(I32, 0))
+            spread = bx.select(
+                bx.icmp("!=", bx.and_(byte, constant(I32, 128)), constant(I32, 0)), constant(I32, 255), constant(I32, 0)
+            )
             byte = bx.select(sign, spread, byte)
         value = bx.or_(value, bx.shl(byte, constant(I32, 8 * k)))
     lw.dst(i.args[0], value)
 
 
 # ---------------------------------------------------------------- comparison and selection
-INT_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
+INT_COMPARE = {
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "lo": "<",
+    "ls": "<=",
+    "hi": ">",
+    "hs": ">=",
+}
 FLOAT_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
@@ -548,7 +565,7 @@ def compare(lw, x, y, cmp: str, kind: str, ftz=False):
             return bx.fcmp("ord", x, y)
         if cmp == "nan":
             return bx.fcmp("uno", x, y, ordered=False)
-        if cmp in FLOAT_COMPARE and not (cmp == "ne"):
+        if cmp in FLOAT_COMPARE and cmp != "ne":
             return bx.fcmp(FLOAT_COMPARE[cmp], x, y)
         if cmp == "ne":
             return bx.fcmp("!=", x, y)
@@ -625,6 +642,3 @@ def slct(lw, i):
     zero = lw.bx.const(c, 0)
     p = lw.bx.fcmp(">=", c, zero) if ckind == "f32" else lw.bx.icmp(">=", c, zero, True)
     lw.dst(i.args[0], lw.bx.select(p, x, y))
-
-
-__all__ = ["F64", "I16", "args", "compare", "kind_of", "kind_type", "signed"]

@@ -10,7 +10,7 @@ from ..ptx.parse import Imm, Mem, PtxError, Reg, Sym, Vec
 from . import layout as L
 from .access import LETTERS, function_name
 from .table import op
-from .values import F32, F64, I1, I8, I32, I64, constant, elem, is_vec, kind_type, vec, width
+from .values import I8, I32, I64, constant, elem, is_vec, kind_type, vec, width
 
 CACHE = (
     "ca cg cs cv lu wb wt nc volatile relaxed acquire release weak acq_rel sc cta gpu sys cluster mmio "
@@ -46,7 +46,7 @@ def inside_variable(lw, mem, nbytes) -> bool:
     if not isinstance(mem.base, Sym):
         return False
     at = mem.base.offset + mem.offset
-    return 0 <= at and at + nbytes <= lw.sizes.get(mem.base.name, 0)
+    return at >= 0 and at + nbytes <= lw.sizes.get(mem.base.name, 0)
 
 
 def write_loaded(lw, dest, value, kind):
@@ -116,13 +116,29 @@ def call_access(lw, what, space, nbytes, count, site):
     if space in LETTERS:
         lw.call_machine(function_name(what == "st", nbytes, count, space), ir.VoidType(), args)
     else:
-        lw.call_machine(f"vg_{what}_any", ir.VoidType(), [*args, constant(I32, nbytes), constant(I32, count), constant(I32, space)])
+        lw.call_machine(
+            f"vg_{what}_any", ir.VoidType(), [*args, constant(I32, nbytes), constant(I32, count), constant(I32, space)]
+        )
 
 
 ATOMIC_OPS = "add sub min max and or xor inc dec exch cas"
 ATOMIC_CODES = {name: k for k, name in enumerate(ATOMIC_OPS.split())}
 ATOMIC_TYPES = "b16 b32 b64 u32 s32 u64 s64 f32 f64 f16 f16x2 bf16 bf16x2"
-TYPE_CODES = {"b16": 0, "b32": 1, "u32": 1, "s32": 2, "b64": 3, "u64": 3, "s64": 4, "f32": 5, "f64": 6, "f16": 7, "f16x2": 8, "bf16": 9, "bf16x2": 10}
+TYPE_CODES = {
+    "b16": 0,
+    "b32": 1,
+    "u32": 1,
+    "s32": 2,
+    "b64": 3,
+    "u64": 3,
+    "s64": 4,
+    "f32": 5,
+    "f64": 6,
+    "f16": 7,
+    "f16x2": 8,
+    "bf16": 9,
+    "bf16x2": 10,
+}
 ATOMIC_MODS = f"{SPACES} {CACHE} {ATOMIC_OPS} noftz"
 
 
@@ -187,14 +203,20 @@ def cp_async_commit(lw, i):
 @op("cp.async.wait_group")
 def cp_async_wait(lw, i):
     lw.uses_async = True
-    lw.call_machine("vg_cp_wait", ir.VoidType(), [lw.active(), constant(I32, i.args[0].value), constant(I32, lw.site(i, kind=L.ASYNC_WRITE))])
+    lw.call_machine(
+        "vg_cp_wait",
+        ir.VoidType(),
+        [lw.active(), constant(I32, i.args[0].value), constant(I32, lw.site(i, kind=L.ASYNC_WRITE))],
+    )
 
 
 @op("cp.async.wait_all")
 def cp_async_wait_all(lw, i):
     lw.uses_async = True
     lw.call_machine("vg_cp_commit", ir.VoidType(), [lw.active()])
-    lw.call_machine("vg_cp_wait", ir.VoidType(), [lw.active(), constant(I32, 0), constant(I32, lw.site(i, kind=L.ASYNC_WRITE))])
+    lw.call_machine(
+        "vg_cp_wait", ir.VoidType(), [lw.active(), constant(I32, 0), constant(I32, lw.site(i, kind=L.ASYNC_WRITE))]
+    )
 
 
 @op("cp.async.mbarrier.arrive", "b64", "noinc shared shared::cta")
@@ -202,7 +224,9 @@ def cp_async_mbarrier_arrive(lw, i):
     lw.uses_async = lw.uses_mbarrier = True
     put_addresses(lw, i.args[0])
     site = lw.site(i, 8, L.SPACE_SHARED, L.ATOMIC)
-    lw.call_machine("vg_cp_mbarrier", ir.VoidType(), [lw.active(), constant(I32, site), constant(I32, int("noinc" in i.parts))])
+    lw.call_machine(
+        "vg_cp_mbarrier", ir.VoidType(), [lw.active(), constant(I32, site), constant(I32, int("noinc" in i.parts))]
+    )
 
 
 @op("cp.async.bulk", "", "shared::cluster shared::cta global mbarrier::complete_tx::bytes bulk_group L2::cache_hint")
@@ -230,6 +254,3 @@ def bulk_commit(lw, i):
 @op("cp.async.bulk.wait_group", "", "read")
 def bulk_wait(lw, i):
     lw.call_machine("vg_bulk_wait", ir.VoidType(), [lw.active(), constant(I32, i.args[0].value)])
-
-
-__all__ = ["F32", "F64", "I1"]

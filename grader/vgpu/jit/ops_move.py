@@ -48,7 +48,9 @@ def cvta(lw, i):
     """Global and constant addresses are generic as they are; shared and local ones get or lose their window."""
     bx = lw.bx
     v = lw.src(i.args[1], i.parts[-1])
-    space = next((p.split("::")[0] for p in i.parts if p.split("::")[0] in ("global", "shared", "local", "const", "param")), None)
+    space = next(
+        (p.split("::")[0] for p in i.parts if p.split("::")[0] in ("global", "shared", "local", "const", "param")), None
+    )
     if space in WINDOWS:
         if "to" in i.parts:
             v = bx.and_(v, constant(I64, (1 << 48) - 1))

@@ -23,7 +23,9 @@ def bar(lw, i):
     args = list(i.args)
     kind = L.BAR_ARRIVE if "arrive" in i.parts else L.BAR_SYNC
     if "red" in i.parts:
-        kind = {"popc": L.BAR_POPC, "and": L.BAR_AND, "or": L.BAR_OR}[next(p for p in ("popc", "and", "or") if p in i.parts)]
+        kind = {"popc": L.BAR_POPC, "and": L.BAR_AND, "or": L.BAR_OR}[
+            next(p for p in ("popc", "and", "or") if p in i.parts)
+        ]
         args.pop(0)  # written by bar.result in the next block
         p = lw.src(args.pop(), "pred")
         bits = b.and_(bx.bitcast_mask(p), lw.mask)
@@ -133,7 +135,7 @@ def shfl(lw, i):
     """PTX ISA, shfl.sync: the segment mask and clamp are packed in operand c."""
     need_lanes(lw, i, i.args[4])
     bx = lw.bx
-    dest, pred = (i.args[0].items if isinstance(i.args[0], Vec) else (i.args[0], None))
+    dest, pred = i.args[0].items if isinstance(i.args[0], Vec) else (i.args[0], None)
     value = lw.src(i.args[1], "b32")
     b_, c = lw.src(i.args[2], "b32"), lw.src(i.args[3], "b32")
     mode = next(p for p in ("up", "down", "bfly", "idx") if p in i.parts)
@@ -184,7 +186,7 @@ def match(lw, i):
     b.store(v, lw.address(L.SCRATCH_VALUE))
     lw.call_machine("vg_match", ir.VoidType(), [lw.active(), constant(I32, int(every))])
     found = b.load(lw.address(L.SCRATCH_VALUE + 256), typ=vec(I32))
-    dest, pred = (i.args[0].items if isinstance(i.args[0], Vec) else (i.args[0], None))
+    dest, pred = i.args[0].items if isinstance(i.args[0], Vec) else (i.args[0], None)
     lw.dst(dest, found)
     if pred is not None:
         lw.dst(pred, lw.bx.icmp("!=", found, constant(I32, 0)))
@@ -217,7 +219,11 @@ def activemask(lw, i):
 
 
 # ---------------------------------------------------------------- fences, time
-@op("membar fence", "", "cta gl sys gpu cluster sc acq_rel acquire release proxy proxy.async async global shared::cta shared::cluster alias generic mbarrier_init tensormap")
+@op(
+    "membar fence",
+    "",
+    "cta gl sys gpu cluster sc acq_rel acquire release proxy proxy.async async global shared::cta shared::cluster alias generic mbarrier_init tensormap",
+)
 def fence(lw, i):
     """Memory is sequentially consistent here; the fence matters to the race detector and to asynchronous copies."""
     scope = 0 if "cta" in i.parts or "shared::cta" in i.parts else 1
@@ -239,7 +245,10 @@ def mbarrier(lw, i, code, address, count, result):
     """One call of the machine for each mbarrier operation; see machine/mbarrier.py."""
     lw.uses_mbarrier = True
     put_addresses(lw, address)
-    lw.b.store(lw.bx.cast("zext", lw.bx.splat(count), I64) if count is not None else ir.Constant(vec(I64), [1] * 32), lw.address(L.SCRATCH_VALUE))
+    lw.b.store(
+        lw.bx.cast("zext", lw.bx.splat(count), I64) if count is not None else ir.Constant(vec(I64), [1] * 32),
+        lw.address(L.SCRATCH_VALUE),
+    )
     site = lw.site(i, 8, L.SPACE_SHARED, L.ATOMIC)
     lw.call_machine("vg_mbarrier", ir.VoidType(), [lw.active(), constant(I32, site), constant(I32, code)])
     if result is not None and not (isinstance(result, Special) and result.name == "_"):
@@ -249,7 +258,18 @@ def mbarrier(lw, i, code, address, count, result):
         lw.dst(result, value)
 
 
-MB_INIT, MB_INVAL, MB_ARRIVE, MB_ARRIVE_DROP, MB_TEST, MB_TEST_PARITY, MB_EXPECT, MB_ARRIVE_EXPECT, MB_PENDING, MB_COMPLETE = range(10)
+(
+    MB_INIT,
+    MB_INVAL,
+    MB_ARRIVE,
+    MB_ARRIVE_DROP,
+    MB_TEST,
+    MB_TEST_PARITY,
+    MB_EXPECT,
+    MB_ARRIVE_EXPECT,
+    MB_PENDING,
+    MB_COMPLETE,
+) = range(10)
 
 
 @op("mbarrier.init", "b64", MBAR_MODS)
@@ -364,6 +384,3 @@ def call(lw, i):
         wait_at(lw, i, constant(I32, 0), constant(I32, 0), L.BAR_GRID, lw.site(i))
     else:
         raise PtxError(f"line {i.line}: {label.name} is not supported by the virtual GPU")
-
-
-__all__ = ["Imm"]

@@ -51,4 +51,6 @@ def find(instr: Instr) -> Row:
                 f"line {instr.line}: {instr.op} is not supported by the virtual GPU: no .{unknown[0]} in the row of "
                 f"{row.name} (grader/vgpu/jit/ops_*.py)"
             )
-    raise PtxError(f"line {instr.line}: {instr.op} is not supported by the virtual GPU (no row in grader/vgpu/jit/ops_*.py)")
+    raise PtxError(
+        f"line {instr.line}: {instr.op} is not supported by the virtual GPU (no row in grader/vgpu/jit/ops_*.py)"
+    )

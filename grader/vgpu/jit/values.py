@@ -47,7 +47,11 @@ def constant(t, value):
 
 def bits_to_float(bits: int, kind: str):
     """The Python float of an f32/f64 literal's bits; NaNs keep only being NaN."""
-    return struct.unpack("<f", struct.pack("<I", bits))[0] if kind == "f32" else struct.unpack("<d", struct.pack("<Q", bits))[0]
+    return (
+        struct.unpack("<f", struct.pack("<I", bits))[0]
+        if kind == "f32"
+        else struct.unpack("<d", struct.pack("<Q", bits))[0]
+    )
 
 
 class Splat(ir.Constant):

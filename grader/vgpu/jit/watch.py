@@ -81,7 +81,9 @@ class _Watch:
         addresses = self.field(L.SCRATCH_ADDRESS, vec(I64))
         shift = self.load(grid, S.G_SHARED_SHIFT if self.shared else S.G_GLOBAL_SHIFT)
         one_word = b.icmp_unsigned("==", b.zext(self.nbytes, I64), b.shl(constant(I64, 1), shift))
-        strong = self.load(b.add(self.load(grid, S.G_SITES), b.mul(b.zext(self.site, I64), constant(I64, 8 * S.SITE_WORDS))), 8)
+        strong = self.load(
+            b.add(self.load(grid, S.G_SITES), b.mul(b.zext(self.site, I64), constant(I64, 8 * S.SITE_WORDS))), 8
+        )
         weak = b.icmp_unsigned("==", b.and_(strong, constant(I64, S.STRONG)), constant(I64, 0))
         plain = b.icmp_unsigned("==", self.load(block, S.B_NAMED), constant(I64, 0))
         self.require(b.and_(b.and_(one_word, weak), plain))
@@ -130,7 +132,9 @@ class _Watch:
             b = self.b
             re = b.and_(b.lshr(before, self.splat(32)), self.splat(0x3FFFFFFF))
             current = b.icmp_unsigned(">", re, self.splat(barrier))
-            other_warp = b.icmp_unsigned("!=", b.lshr(b.and_(b.xor(before, threads), self.splat(1023)), self.splat(5)), self.splat(0))
+            other_warp = b.icmp_unsigned(
+                "!=", b.lshr(b.and_(b.xor(before, threads), self.splat(1023)), self.splat(5)), self.splat(0)
+            )
             was_many = b.icmp_unsigned("!=", b.and_(before, self.splat(MANY)), self.splat(0))
             many = b.and_(current, b.or_(other_warp, was_many))
             # whoever updates the word has read it last: the other reader is worth a name
@@ -154,7 +158,8 @@ class _Watch:
         look = self.fn.append_basic_block("look")
         self.b.cbranch(self.b.icmp_unsigned("==", self.scattered, constant(I32, 0)), self.done, look)
         self.at(look)
-        self.require(self.all_lanes(self.b.icmp_unsigned("==", self.gather(where), entry)))
+        found = self.gather(where)
+        self.require(self.all_lanes(self.b.icmp_unsigned("==", found, entry)))
 
     def ordered(self, entry, epoch, synced, barrier, threads, crowd):
         """Per lane: the access of `entry` is before the last barrier; or one thread's, this one's or before the last syncwarp of this warp."""
@@ -182,24 +187,37 @@ class _Watch:
         b = self.b
         start = self.load(grid, S.G_LAUNCH)
         index = self.load(block, S.B_INDEX)
-        self.require(b.and_(b.icmp_unsigned("<", index, constant(I64, S.MAX_BLOCKS)), b.icmp_unsigned("<", b.sub(mine, start), constant(I64, S.MAX_EPOCHS))))
+        self.require(
+            b.and_(
+                b.icmp_unsigned("<", index, constant(I64, S.MAX_BLOCKS)),
+                b.icmp_unsigned("<", b.sub(mine, start), constant(I64, S.MAX_EPOCHS)),
+            )
+        )
         b = self.b
         relative, settled, joined = b.sub(mine, start), b.sub(barrier, start), b.sub(synced, start)
         offset = b.shl(b.lshr(b.sub(addresses, self.splat(low)), self.splat(shift)), self.splat(4))
         write_at = b.add(offset, self.splat(shadow))
         read_at = b.add(write_at, self.splat(8))
         site = b.and_(b.zext(self.site, I64), constant(I64, S.SITE_MASK))
-        entry = b.or_(b.shl(relative, constant(I64, S.EPOCH_SHIFT)), b.or_(b.shl(index, constant(I64, S.BLOCK_SHIFT)), b.shl(site, constant(I64, 10))))
+        entry = b.or_(
+            b.shl(relative, constant(I64, S.EPOCH_SHIFT)),
+            b.or_(b.shl(index, constant(I64, S.BLOCK_SHIFT)), b.shl(site, constant(I64, 10))),
+        )
         entry = b.or_(self.splat(entry), threads)
         if not self.store:
             check = self.fn.append_basic_block("check_writes")
             note = self.fn.append_basic_block("reads")
             dirty = self.load(row, 8 * S.ALLOC_DIRTY)
-            b.cbranch(b.icmp_unsigned("==", dirty, constant(I64, 0)), note, check)  # nothing in it was written in this launch
+            b.cbranch(
+                b.icmp_unsigned("==", dirty, constant(I64, 0)), note, check
+            )  # nothing in it was written in this launch
             self.at(check)
             b = self.b
             last = self.gather(write_at)
-            ok = b.or_(b.icmp_unsigned("==", last, self.splat(0)), self.global_ordered(last, index, joined, settled, threads, GLOBAL_CROWD))
+            ok = b.or_(
+                b.icmp_unsigned("==", last, self.splat(0)),
+                self.global_ordered(last, index, joined, settled, threads, GLOBAL_CROWD),
+            )
             b.cbranch(self.all_lanes(ok), note, self.slow)
             self.at(note)
             b = self.b
@@ -209,24 +227,23 @@ class _Watch:
             b.cbranch(self.all_lanes(same), self.done, more)  # this block read it in this epoch already
             self.at(more)
             b = self.b
-            others = b.icmp_unsigned("!=", b.and_(b.xor(before, entry), self.splat(S.BLOCK_MASK << S.BLOCK_SHIFT)), self.splat(0))
+            others = b.icmp_unsigned(
+                "!=", b.and_(b.xor(before, entry), self.splat(S.BLOCK_MASK << S.BLOCK_SHIFT)), self.splat(0)
+            )
             others = b.and_(others, b.icmp_unsigned("!=", before, self.splat(0)))
             acquired = self.load(b.add(self.load(grid, S.G_ACQUIRED), b.mul(index, constant(I64, 16))), 0)
             alone = b.icmp_unsigned("==", b.and_(b.bitcast(others, I32), self.mask), constant(I32, 0))
             self.require(b.or_(alone, b.icmp_unsigned("==", acquired, constant(I64, 0))))  # else they may be ordered
             b = self.b
             many = b.or_(b.and_(before, self.splat(MANY)), b.select(others, self.splat(MANY), self.splat(0)))
-            re = b.and_(b.lshr(before, self.splat(S.EPOCH_SHIFT)), self.splat(S.MAX_EPOCHS - 1))
-            other_warp = b.icmp_unsigned("!=", b.lshr(b.and_(b.xor(before, threads), self.splat(1023)), self.splat(5)), self.splat(0))
-            kept = b.icmp_unsigned("!=", b.and_(before, self.splat(1 << 61)), self.splat(0))
-            mixed = b.and_(b.icmp_unsigned(">", re, self.splat(settled)), b.and_(b.not_(others), b.or_(other_warp, kept)))
-            mixed = b.and_(mixed, b.icmp_unsigned("!=", before, self.splat(0)))
-            many = b.or_(many, b.select(mixed, self.splat(1 << 61), self.splat(0)))
             self.scatter(b.or_(entry, many), read_at)
             return
         self.store_at(row, 8 * S.ALLOC_DIRTY, constant(I64, 1))
         last = self.gather(write_at)
-        ok = b.or_(b.icmp_unsigned("==", last, self.splat(0)), self.global_ordered(last, index, joined, settled, threads, GLOBAL_CROWD))
+        ok = b.or_(
+            b.icmp_unsigned("==", last, self.splat(0)),
+            self.global_ordered(last, index, joined, settled, threads, GLOBAL_CROWD),
+        )
         before = self.gather(read_at)
         single = b.icmp_unsigned("==", b.and_(before, self.splat(MANY)), self.splat(0))
         quiet = b.and_(single, self.global_ordered(before, index, joined, settled, threads, GLOBAL_CROWD))
@@ -237,7 +254,9 @@ class _Watch:
 
     def global_ordered(self, entry, index, joined, settled, threads, crowd):
         b = self.b
-        mine = b.icmp_unsigned("==", b.and_(b.lshr(entry, self.splat(S.BLOCK_SHIFT)), self.splat(S.BLOCK_MASK)), self.splat(index))
+        mine = b.icmp_unsigned(
+            "==", b.and_(b.lshr(entry, self.splat(S.BLOCK_SHIFT)), self.splat(S.BLOCK_MASK)), self.splat(index)
+        )
         epoch = b.and_(b.lshr(entry, self.splat(S.EPOCH_SHIFT)), self.splat(S.MAX_EPOCHS - 1))
         return b.and_(mine, self.ordered(entry, epoch, joined, settled, threads, crowd))
 

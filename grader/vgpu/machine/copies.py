@@ -16,8 +16,31 @@ from .observe import observe
 from .raw import inner, load_i32, load_i64, load_u8, machine_function, store_i32, store_i64, store_u8
 from .slow import resolve
 from .state import (
-    B_BARRIER, B_BASE, B_CLOCK, B_INDEX, B_NAMED, B_NWARPS, B_PAIR, B_PENDING_COPIES, B_SHADOW_R0, B_SHADOW_W, B_SYNCED, B_WARP_STRIDE,
-    B_WARPS, BLOCK_BYTES, G_SHARED_SHIFT, RACE_SOURCE, RACE_WAR, RACE_WAW, RACECHECK, SYNC_MBARRIER, SYNCCHECK, fault, grid_of, report, thread_of,
+    B_BARRIER,
+    B_BASE,
+    B_CLOCK,
+    B_INDEX,
+    B_NAMED,
+    B_NWARPS,
+    B_PAIR,
+    B_PENDING_COPIES,
+    B_SHADOW_R0,
+    B_SHADOW_W,
+    B_SYNCED,
+    B_WARP_STRIDE,
+    B_WARPS,
+    BLOCK_BYTES,
+    G_SHARED_SHIFT,
+    RACE_SOURCE,
+    RACE_WAR,
+    RACE_WAW,
+    RACECHECK,
+    SYNC_MBARRIER,
+    SYNCCHECK,
+    fault,
+    grid_of,
+    report,
+    thread_of,
 )  # fmt: skip
 
 MAX_COPIES = 2048  # under way in one warp
@@ -96,8 +119,22 @@ def check_free(w, dst, size, lane, site):
             report(g, RACECHECK, RACE_WAW, site, (last >> 10) & SHARED_SITES, block, thread, block, other, dst, 0)
         epoch, other = (before >> 32) & 0x3FFFFFFF, before & 1023
         if before != 0 and epoch >= base:
-            if not ordered(b, thread, epoch, other) or not crowd_is_over(b, other, epoch, before & MANY_BIT != 0, False):
-                report(g, RACECHECK, RACE_WAR, site, (before >> 10) & SHARED_SITES, block, thread, block, party(thread, other, True), dst, 0)
+            if not ordered(b, thread, epoch, other) or not crowd_is_over(
+                b, other, epoch, before & MANY_BIT != 0, False
+            ):
+                report(
+                    g,
+                    RACECHECK,
+                    RACE_WAR,
+                    site,
+                    (before >> 10) & SHARED_SITES,
+                    block,
+                    thread,
+                    block,
+                    party(thread, other, True),
+                    dst,
+                    0,
+                )
 
 
 @machine_function("void(int64,int32,int32,int32)")
@@ -223,7 +260,19 @@ def change(w, b, number, p, arrivals, tx_change, drop, lane, site):
         expected -= arrivals
     tx += tx_change
     if arrivals > pending:
-        report(grid_of(w), SYNCCHECK, SYNC_MBARRIER, site, -1, load_i64(b + B_INDEX), thread_of(w, lane), -1, -1, pending, 1)
+        report(
+            grid_of(w),
+            SYNCCHECK,
+            SYNC_MBARRIER,
+            site,
+            -1,
+            load_i64(b + B_INDEX),
+            thread_of(w, lane),
+            -1,
+            -1,
+            pending,
+            1,
+        )
         return before
     pending -= arrivals
     if pending == 0 and tx == 0:
@@ -240,7 +289,11 @@ def release(w, b, number):
     warp = load_i32(w + L.WARPID)
     clocks = b + M_CLOCKS + 256 * number
     for v in range(load_i64(b + B_NWARPS)):
-        own = load_i64(b + B_CLOCK + 8 * v) if v == warp else max(load_i64(b + B_BARRIER), load_i64(b + B_PAIR + 8 * (32 * warp + v)))
+        own = (
+            load_i64(b + B_CLOCK + 8 * v)
+            if v == warp
+            else max(load_i64(b + B_BARRIER), load_i64(b + B_PAIR + 8 * (32 * warp + v)))
+        )
         store_i64(clocks + 8 * v, max(load_i64(clocks + 8 * v), own))
 
 
@@ -313,10 +366,14 @@ def vg_mbarrier(w, mask, site, code):
         number = number_of(b, address)
         if code == INIT:
             if operand <= 0 or operand > PENDING:
-                report(g, SYNCCHECK, SYNC_MBARRIER, site, -1, load_i64(b + B_INDEX), thread_of(w, lane), -1, -1, operand, 2)
+                report(
+                    g, SYNCCHECK, SYNC_MBARRIER, site, -1, load_i64(b + B_INDEX), thread_of(w, lane), -1, -1, operand, 2
+                )
                 continue
             if number >= 0:
-                report(g, SYNCCHECK, SYNC_MBARRIER, site, -1, load_i64(b + B_INDEX), thread_of(w, lane), -1, -1, address, 3)
+                report(
+                    g, SYNCCHECK, SYNC_MBARRIER, site, -1, load_i64(b + B_INDEX), thread_of(w, lane), -1, -1, address, 3
+                )
             else:
                 number = load_i64(b + M_COUNT)
                 if number >= MAX_MBARRIERS:
@@ -358,7 +415,9 @@ def vg_mbarrier(w, mask, site, code):
             change(w, b, number, p, 0, -operand, False, lane, site)
         else:
             if load_i64(b + M_UNSEEN + 8 * number):
-                report(g, SYNCCHECK, SYNC_MBARRIER, site, -1, load_i64(b + B_INDEX), thread_of(w, lane), -1, -1, address, 4)
+                report(
+                    g, SYNCCHECK, SYNC_MBARRIER, site, -1, load_i64(b + B_INDEX), thread_of(w, lane), -1, -1, address, 4
+                )
             release(w, b, number)
             released = True
             if code == ARRIVE_EXPECT:
@@ -451,4 +510,3 @@ def run_bulk_stores(w, mask, newest):
 @machine_function("void(int64,int32,int32)")
 def vg_bulk_wait(w, mask, newest):
     run_bulk_stores(w, mask, newest)
-

@@ -6,7 +6,6 @@ from ..jit import layout as L
 from .raw import inner, load_i32, load_i64, load_u8, machine_function, store_i32, store_i64
 from .state import (
     B_CLOCK,
-    B_INDEX,
     B_NAMED,
     B_PARTIAL,
     B_SYNCED,
@@ -139,7 +138,17 @@ def vg_not_named(w, lanes, site):
     for lane in range(32):
         if lanes >> lane & 1:
             report(
-                grid_of(w), SYNCCHECK, SYNC_NOT_NAMED, site, -1, load_i64(w + L.BLOCK_INDEX), thread_of(w, lane), -1, -1, 0, lanes
+                grid_of(w),
+                SYNCCHECK,
+                SYNC_NOT_NAMED,
+                site,
+                -1,
+                load_i64(w + L.BLOCK_INDEX),
+                thread_of(w, lane),
+                -1,
+                -1,
+                0,
+                lanes,
             )
             return
 
@@ -222,6 +231,3 @@ def vg_trap(w, mask, site, code):
         lane += 1
     if mask != 0:
         fault(w, code, lane, site, 0)
-
-
-__all__ = ["B_INDEX"]

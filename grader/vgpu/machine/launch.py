@@ -71,13 +71,15 @@ class Counters:
     def instructions(self) -> int:
         """Warp instructions, scaled to the grid."""
         per_block = np.array([len(b) for b in self.code.blocks], np.int64)
-        return int(round(float((self.runs[:, 0] * per_block).sum()) * self.scale))
+        return round(float((self.runs[:, 0] * per_block).sum()) * self.scale)
 
     @property
     def global_bytes(self) -> int:
         """Bytes of the 32-byte sectors that loads, stores and atomics of global memory touched, scaled to the grid."""
-        sectors = sum(int(row[2]) for site, row in zip(self.code.sites, self.sites, strict=True) if site.space != L.SPACE_LOCAL)
-        return int(round(32 * sectors * self.scale))
+        sectors = sum(
+            int(row[2]) for site, row in zip(self.code.sites, self.sites, strict=True) if site.space != L.SPACE_LOCAL
+        )
+        return round(32 * sectors * self.scale)
 
 
 @dataclass(slots=True)
@@ -104,7 +106,9 @@ def sample(grid) -> list[int]:
 class _Slot:
     """Memory of one resident block: its state, its warps', shared and local memory."""
 
-    def __init__(self, code: Code, kernel: Kernel, block, shared: int, grid: int, symbols: int, params: int, caches: int, tables):
+    def __init__(
+        self, code: Code, kernel: Kernel, block, shared: int, grid: int, symbols: int, params: int, caches: int, tables
+    ):
         bx, by, bz = block
         nwarps = (bx * by * bz + 31) // 32
         stride = (code.frame_bytes + 63) // 64 * 64
@@ -112,7 +116,17 @@ class _Slot:
         pending = copies.ASYNC_BYTES if code.uses_async else 0
         shadow = ((shared >> code.grain) + 2) * 8
         partial = 8 * 32 * 32 * nwarps if code.uses_partial else 0
-        sizes = [copies.BLOCK_TOTAL, stride * nwarps, shared + 16, local * nwarps, pending * nwarps, shadow, shadow, partial, local * nwarps]
+        sizes = [
+            copies.BLOCK_TOTAL,
+            stride * nwarps,
+            shared + 16,
+            local * nwarps,
+            pending * nwarps,
+            shadow,
+            shadow,
+            partial,
+            local * nwarps,
+        ]
         self.memory = np.zeros(sum((s + 63) // 64 * 64 for s in sizes) + 64, np.uint8)
         at = (self.memory.ctypes.data + 63) // 64 * 64
         places = []
@@ -195,7 +209,17 @@ class _Worker:
         self.counts = np.zeros((len(code.blocks), 2), np.int64)
         self.sites = np.zeros((len(code.sites) or 1, count.COUNTER_BYTES // 8), np.int64)
         self.site_table = np.array(
-            [(s.nbytes, s.space | (observe_strong(s) << 8) | (elements(s.op) << state.ELEMENTS_SHIFT), s.kind, s.block) for s in code.sites] or [(0, 0, 0, 0)], np.int64
+            [
+                (
+                    s.nbytes,
+                    s.space | (observe_strong(s) << 8) | (elements(s.op) << state.ELEMENTS_SHIFT),
+                    s.kind,
+                    s.block,
+                )
+                for s in code.sites
+            ]
+            or [(0, 0, 0, 0)],
+            np.int64,
         )
         self.schedule = np.zeros(schedule.S_WORDS, np.int64)
         self.scratch = np.zeros(count.SCRATCH_WORDS, np.int64)
@@ -264,7 +288,9 @@ def check_shape(kernel: Kernel, grid, block, args, shared):
         raise ValueError("dynamic shared memory cannot be negative")
 
 
-def launch(kernel: Kernel, grid, block, args: bytes, shared: int = 0, options: LaunchOptions | None = None) -> LaunchResult:
+def launch(
+    kernel: Kernel, grid, block, args: bytes, shared: int = 0, options: LaunchOptions | None = None
+) -> LaunchResult:
     """Run `kernel` over `grid` blocks of `block` threads, (x, y, z) each, to its end.
 
     args is the parameter block (kernel.param_bytes bytes), shared the dynamic shared memory in bytes. Raises ModuleError
@@ -279,7 +305,12 @@ def launch(kernel: Kernel, grid, block, args: bytes, shared: int = 0, options: L
     flags = (L.OBSERVE_RACE if options.racecheck else 0) | (L.OBSERVE_INIT if options.initcheck else 0)
     watched = flags != 0
     nworkers = options.workers or (WORKERS if not watched and not code.uses_atomics and not options.profile else 1)
-    if code.uses_grid or code.uses_atomics or nblocks < 8 or nblocks * block[0] * block[1] * block[2] < PARALLEL_THREADS:
+    if (
+        code.uses_grid
+        or code.uses_atomics
+        or nblocks < 8
+        or nblocks * block[0] * block[1] * block[2] < PARALLEL_THREADS
+    ):
         nworkers = 1
     if code.uses_grid and not options.cooperative:
         raise ValueError("a grid-wide barrier needs a cooperative launch")
@@ -313,7 +344,9 @@ def launch(kernel: Kernel, grid, block, args: bytes, shared: int = 0, options: L
     if len(workers) == 1:
         outcomes = [_run(workers[0], options, resident, code, block, grid, shared)]
     else:
-        outcomes = list(_pool(os.getpid()).map(lambda w: _run(w, options, resident, code, block, grid, shared), workers))
+        outcomes = list(
+            _pool(os.getpid()).map(lambda w: _run(w, options, resident, code, block, grid, shared), workers)
+        )
     if not options.initcheck:
         memory.all_written()
     trace = _trace(workers, samples, table)
@@ -326,7 +359,11 @@ def _trace(workers, samples, table) -> Trace:
     for k in range(len(samples)):
         worker = next((w for w in workers if w.trace[k, 0, -1]), workers[0])
         for v, row in enumerate(worker.trace[k]):
-            n = (int(row[-1]) - worker.trace.ctypes.data) // 8 - (k * len(worker.trace[k]) + v) * TRACE_WORDS if row[-1] else 0
+            n = (
+                (int(row[-1]) - worker.trace.ctypes.data) // 8 - (k * len(worker.trace[k]) + v) * TRACE_WORDS
+                if row[-1]
+                else 0
+            )
             parts.append(row[:n])
             starts.append(starts[-1] + n)
     return Trace(samples, np.concatenate(parts), np.array(starts, np.int64), table[:, [0, 1, state.ALLOC_INDEX]])

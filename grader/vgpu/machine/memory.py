@@ -11,7 +11,10 @@ from .state import ALLOC_DIRTY, ALLOC_INDEX, ALLOC_INIT, ALLOC_KIND, ALLOC_RACE,
 
 POISON = 0xCB  # what fresh memory holds
 RED_ZONE = 256  # bytes before and after every allocation that belong to nobody
-GRAVES, GRAVE_BYTES = 256, 32 << 20  # freed allocations that are remembered, and bytes that are held so that nothing new gets there
+GRAVES, GRAVE_BYTES = (
+    256,
+    32 << 20,
+)  # freed allocations that are remembered, and bytes that are held so that nothing new gets there
 RACE_LIMIT = 16 << 20  # bytes; global racecheck keeps 4 bytes of shadow a byte, so larger allocations go without
 KINDS = ("device", "managed", "host", "registered", "constant", "heap")
 HEAP_BYTES = 8 << 20  # what malloc in kernels draws on: the driver's default limit

@@ -12,7 +12,6 @@ from ..jit.lower import Site, lower_kernel
 from ..ptx.cfg import build_body
 from ..ptx.inline import flatten, function_addresses
 from ..ptx.parse import Instr, PtxError, Sym, parse_ptx
-from . import observe
 from .memory import Memory
 from .runtime import install
 
@@ -67,7 +66,9 @@ class Kernel:
         self._lay_out(variables)
         self._compiled: Code | None = None
         self.slots = {}  # launch.py keeps what it can use again
-        self.prints = any(isinstance(i, Instr) and i.parts[0] == "call" and i.args[0].name == "vprintf" for i in self._code)
+        self.prints = any(
+            isinstance(i, Instr) and i.parts[0] == "call" and i.args[0].name == "vprintf" for i in self._code
+        )
 
     def _lay_out(self, variables):
         used = {o.name for i in self._code if isinstance(i, Instr) for o in _symbols(i.args)}
@@ -109,7 +110,11 @@ class Kernel:
     def _key(self) -> str:
         parts = [repr((self.param_offsets, self.offsets, self.spaces, self.sizes))]
         for item in self._code:
-            parts.append(repr(item) if not isinstance(item, Instr) else f"{item.op}{item.args}{item.pred}{item.pred_neg}{item.line},{item.file}")
+            parts.append(
+                repr(item)
+                if not isinstance(item, Instr)
+                else f"{item.op}{item.args}{item.pred}{item.pred_neg}{item.line},{item.file}"
+            )
         return compile.cache_key("\n".join(parts).replace(self.name, "kernel"))
 
     def _compile(self) -> Code:
@@ -118,7 +123,9 @@ class Kernel:
         if stored is not None:
             size = struct.unpack_from("<I", stored)[0]
             meta, obj = json.loads(stored[4 : 4 + size]), stored[4 + size :]
-            meta["symbols"] = [s.replace("kernel@", self.name) if s.startswith("kernel@") else s for s in meta["symbols"]]
+            meta["symbols"] = [
+                s.replace("kernel@", self.name) if s.startswith("kernel@") else s for s in meta["symbols"]
+            ]
         else:
             meta, obj = self._lower()
             head = json.dumps(meta).encode()
@@ -181,7 +188,23 @@ def _grain(sites, space) -> int:
 
 def _quiet(body) -> list[int]:
     """Blocks from which a lane only returns, without a memory access, barrier or call."""
-    loud = {"ld", "st", "atom", "red", "bar", "barrier", "call", "cp", "mbarrier", "shfl", "vote", "match", "redux", "membar", "fence"}
+    loud = {
+        "ld",
+        "st",
+        "atom",
+        "red",
+        "bar",
+        "barrier",
+        "call",
+        "cp",
+        "mbarrier",
+        "shfl",
+        "vote",
+        "match",
+        "redux",
+        "membar",
+        "fence",
+    }
     quiet = [0] * len(body.blocks)
     for i in range(len(body.blocks) - 1, -1, -1):
         block = body.blocks[i]
@@ -225,7 +248,9 @@ class Module:
         held = [v for v in self.parsed.variables.values() if v.space in ("global", "const")]
         held += [v for f in self.parsed.functions.values() for v in f.variables if v.space in ("global", "const")]
         for var in held:
-            allocation = self.memory.allocate(max(var.nbytes, 1), "constant" if var.space == "const" else "device", label=var.name)
+            allocation = self.memory.allocate(
+                max(var.nbytes, 1), "constant" if var.space == "const" else "device", label=var.name
+            )
             self.symbols[var.name] = (allocation.address, var.nbytes)
         functions = function_addresses(self.parsed)
         for var in held:
@@ -244,6 +269,3 @@ class Module:
         for address, _ in self.symbols.values():
             self.memory.free(address)
         self.symbols = {}
-
-
-__all__ = ["Code", "Kernel", "Module", "ModuleError", "observe"]

@@ -85,7 +85,7 @@ def sanitize(w, mask, site, nbytes, kind, space, flags):
             if window != 0:
                 address &= 0xFFFFFFFF
         if where == L.SPACE_SHARED:
-            if 0 <= address and address + nbytes <= load_i32(w + L.SHARED_BYTES):
+            if address >= 0 and address + nbytes <= load_i32(w + L.SHARED_BYTES):
                 shared_access(g, b, w, mask, lane, address, nbytes, count, kind, strong, site, races, inits)
         elif where == L.SPACE_GLOBAL:
             touched_global = True

@@ -45,7 +45,9 @@ load_i8, load_u8, load_i16, load_u16 = (_loader(t) for t in (types.int8, types.u
 load_i32, load_u32, load_i64, load_u64 = (_loader(t) for t in (types.int32, types.uint32, types.int64, types.uint64))
 load_f32, load_f64 = _loader(types.float32), _loader(types.float64)
 store_u8, store_u16, store_i32, store_u32 = (_storer(t) for t in (types.uint8, types.uint16, types.int32, types.uint32))
-store_i64, store_u64, store_f32, store_f64 = (_storer(t) for t in (types.int64, types.uint64, types.float32, types.float64))
+store_i64, store_u64, store_f32, store_f64 = (
+    _storer(t) for t in (types.int64, types.uint64, types.float32, types.float64)
+)
 
 
 @intrinsic

@@ -3,12 +3,46 @@
 import numpy as np
 
 from ..jit import layout as L
-from .copies import BLOCK_TOTAL, M_COUNT, run_bulk_stores
+from .copies import M_COUNT, run_bulk_stores
 from .raw import call_kernel, inner, load_i32, load_i64, store_i32, store_i64, store_u64
 from .state import (
-    AT_BARRIER, AT_GRID, B_ACC, B_ACQUIRED, B_ARRIVAL, B_ARRIVED, B_BARRIER, B_BASE, B_CLOCK, B_DONE, B_EXPECTED, B_INDEX, B_MARK, B_MEMBERS, B_NAMED,
-    B_NWARPS, B_PAIR, B_PENDING_COPIES, B_RELEASED, B_STATUS, B_SYNCED, B_WARP_STRIDE, B_WARPS, DONE, G_CLOCK, G_KERNEL, G_GRID_BARRIER, G_WAITED,
-    RUN, SYNC_BARRIER_COUNT, SYNC_DIVERGENT, SYNC_GRID, SYNC_MISSING_LANES, SYNC_STUCK, SYNCCHECK, fault, report,
+    AT_BARRIER,
+    AT_GRID,
+    B_ACC,
+    B_ACQUIRED,
+    B_ARRIVAL,
+    B_ARRIVED,
+    B_BARRIER,
+    B_BASE,
+    B_CLOCK,
+    B_DONE,
+    B_EXPECTED,
+    B_INDEX,
+    B_MARK,
+    B_MEMBERS,
+    B_NAMED,
+    B_NWARPS,
+    B_PAIR,
+    B_PENDING_COPIES,
+    B_RELEASED,
+    B_STATUS,
+    B_SYNCED,
+    B_WARP_STRIDE,
+    B_WARPS,
+    DONE,
+    G_CLOCK,
+    G_GRID_BARRIER,
+    G_KERNEL,
+    G_WAITED,
+    RUN,
+    SYNC_BARRIER_COUNT,
+    SYNC_DIVERGENT,
+    SYNC_GRID,
+    SYNC_MISSING_LANES,
+    SYNC_STUCK,
+    SYNCCHECK,
+    fault,
+    report,
 )  # fmt: skip
 
 # Words of a worker's schedule (an int64 array)
@@ -215,7 +249,19 @@ def check_divergence(w, grid):
     store_i32(w + L.DIVERGED, 0)
     if stray >= 0:
         block, warp = load_i64(w + L.BLOCK_INDEX), load_i32(w + L.WARPID)
-        report(grid, SYNCCHECK, SYNC_DIVERGENT, load_i32(w + L.SYNC_SITE), -1, block, warp * 32 + here, block, warp * 32 + stray, 0, 0)
+        report(
+            grid,
+            SYNCCHECK,
+            SYNC_DIVERGENT,
+            load_i32(w + L.SYNC_SITE),
+            -1,
+            block,
+            warp * 32 + here,
+            block,
+            warp * 32 + stray,
+            0,
+            0,
+        )
 
 
 @inner
@@ -234,7 +280,9 @@ def arrive(slot, v, w, grid):
         before = load_i64(slot + B_EXPECTED + 8 * number)
         if count & 31 or (before > 0 and before != count):
             block = load_i64(w + L.BLOCK_INDEX)
-            report(grid, SYNCCHECK, SYNC_BARRIER_COUNT, load_i32(w + L.SYNC_SITE), -1, block, v * 32, -1, -1, count, before)
+            report(
+                grid, SYNCCHECK, SYNC_BARRIER_COUNT, load_i32(w + L.SYNC_SITE), -1, block, v * 32, -1, -1, count, before
+            )
         store_i64(slot + B_EXPECTED + 8 * number, (count + 31) & ~31)
     if kind == L.BAR_ARRIVE:
         wake(w)
@@ -362,13 +410,27 @@ def report_stuck(slot, s, grid):
         if load_i64(slot + B_STATUS + 8 * v) == AT_BARRIER:
             if one == -1:
                 one = v
-            elif other == -1 and load_i32(first + v * stride + L.SYNC_SITE) != load_i32(first + one * stride + L.SYNC_SITE):
+            elif other == -1 and load_i32(first + v * stride + L.SYNC_SITE) != load_i32(
+                first + one * stride + L.SYNC_SITE
+            ):
                 other = v
     w = first + max(one, 0) * stride
     site = load_i32(w + L.SYNC_SITE)
     block = load_i64(slot + B_INDEX)
     other_site = load_i32(first + other * stride + L.SYNC_SITE) if other >= 0 else -1
-    report(grid, SYNCCHECK, SYNC_STUCK, site, other_site, block, max(one, 0) * 32, block, other * 32 if other >= 0 else -1, 0, 0)
+    report(
+        grid,
+        SYNCCHECK,
+        SYNC_STUCK,
+        site,
+        other_site,
+        block,
+        max(one, 0) * 32,
+        block,
+        other * 32 if other >= 0 else -1,
+        0,
+        0,
+    )
     fault(w, L.FAULT_DEADLOCK, 0, site, 0)
     s[S_FAULT_WARP] = w
 
@@ -465,6 +527,3 @@ def run_grid(s, slots, active, grid):
                 return CONTINUE
         if turns > 4096:
             return CONTINUE
-
-
-__all__ = ["BLOCK_TOTAL", "run_grid"]

@@ -6,10 +6,36 @@ from numba import types
 from ..jit import layout as L
 from .observe import observe
 from .raw import (
-    bits_f32, bits_f64, f32_bits, f64_bits, inner, load_i32, load_i64, load_u8, load_u16, load_u32, load_u64, machine_function,
-    store_i64, store_u8, store_u16, store_u32, store_u64,
+    bits_f32,
+    bits_f64,
+    f32_bits,
+    f64_bits,
+    inner,
+    load_i32,
+    load_i64,
+    load_u8,
+    load_u16,
+    load_u32,
+    load_u64,
+    machine_function,
+    store_i64,
+    store_u8,
+    store_u16,
+    store_u32,
+    store_u64,
 )  # fmt: skip
-from .state import ALLOC_WORDS, CACHE_WORDS, G_ALLOCS, G_NALLOCS, G_PROGRESS, INITCHECK, fault, grid_of, report, thread_of
+from .state import (
+    ALLOC_WORDS,
+    CACHE_WORDS,
+    G_ALLOCS,
+    G_NALLOCS,
+    G_PROGRESS,
+    INITCHECK,
+    fault,
+    grid_of,
+    report,
+    thread_of,
+)
 
 
 @inner
@@ -118,7 +144,9 @@ def watch_local(w, p, lane, site, nbytes, store):
             store_u8(marks + k, mark)
         elif load_u8(marks + k) != mark:
             offset = p - load_i64(w + L.LOCAL) - lane * load_i32(w + L.LOCAL_BYTES)
-            report(grid_of(w), INITCHECK, 2, site, -1, load_i64(w + L.BLOCK_INDEX), thread_of(w, lane), -1, -1, offset, 0)
+            report(
+                grid_of(w), INITCHECK, 2, site, -1, load_i64(w + L.BLOCK_INDEX), thread_of(w, lane), -1, -1, offset, 0
+            )
             return
 
 
@@ -170,7 +198,9 @@ def vg_local_init(w, mask, site, nbytes, count):
     """Some lane reads local memory that it has not written."""
     for lane in range(32):
         if mask >> lane & 1:
-            base = load_i64(w + L.LOCAL) + lane * load_i32(w + L.LOCAL_BYTES) + load_i64(w + L.SCRATCH_ADDRESS + 8 * lane)
+            base = (
+                load_i64(w + L.LOCAL) + lane * load_i32(w + L.LOCAL_BYTES) + load_i64(w + L.SCRATCH_ADDRESS + 8 * lane)
+            )
             for k in range(count):
                 watch_local(w, base + k * nbytes, lane, site, nbytes, False)
 
@@ -300,7 +330,9 @@ def vg_atomic(w, mask, site, op, kind, nbytes, space):
         else:
             old = np.int64(load_u16(p))
         if kind == T_F32 and op == ADD and not shared_place(space, load_i64(w + L.SCRATCH_ADDRESS + 8 * lane)):
-            new = flushed(updated(flushed(old), flushed(value), compare, op, kind))  # PTX ISA, atom: in global memory only
+            new = flushed(
+                updated(flushed(old), flushed(value), compare, op, kind)
+            )  # PTX ISA, atom: in global memory only
         else:
             new = updated(old, value, compare, op, kind)
         if new != old:

@@ -28,9 +28,18 @@ G_ACQUIRED = 168  # table by block: time of its last acquire, then of its last r
 GRID_BYTES = 512
 
 ALLOC_WORDS = 8  # low, end, then:
-ALLOC_RACE, ALLOC_INIT, ALLOC_KIND, ALLOC_INDEX, ALLOC_DIRTY = 2, 3, 4, 5, 6  # shadows (0 for none); written in this launch
+ALLOC_RACE, ALLOC_INIT, ALLOC_KIND, ALLOC_INDEX, ALLOC_DIRTY = (
+    2,
+    3,
+    4,
+    5,
+    6,
+)  # shadows (0 for none); written in this launch
 CACHE_WORDS = 4  # of a memory site: low and end of the allocation that it touched last, its row
-STRONG, RELEASING = 256, 512  # in a site's space word: a volatile, relaxed, acquire or release access; one that releases
+STRONG, RELEASING = (
+    256,
+    512,
+)  # in a site's space word: a volatile, relaxed, acquire or release access; one that releases
 
 # Entry of global memory's shadow: atomic << 63 | many << 62 | mixed << 61 | epoch << 38 | block << 20 | site << 10 | thread
 EPOCH_SHIFT, BLOCK_SHIFT = 38, 20
@@ -39,7 +48,9 @@ BLOCK_MASK, SITE_MASK = MAX_BLOCKS - 1, 1023
 WHO_MASK = ((MAX_EPOCHS - 1) << EPOCH_SHIFT) | (BLOCK_MASK << BLOCK_SHIFT)  # epoch and block
 SITE_WORDS = 4  # bytes a lane, space, kind, block of code
 ELEMENTS_SHIFT = 16  # in a site's space word: elements that a vector access moves for a lane
-FINDING_WORDS = 12  # tool, kind, site, other site, block, thread, other block, other thread, address, value, count, distance
+FINDING_WORDS = (
+    12  # tool, kind, site, other site, block, thread, other block, other thread, address, value, count, distance
+)
 MAX_FINDINGS = 512
 ANOTHER_WARPS, ANOTHER_LANE = -1, -2  # in place of the other thread, where nothing names it
 APART_LANES, APART_WARPS, APART_BLOCKS = range(3)
@@ -65,7 +76,9 @@ B_WARPS = 80  # address of the first warp's state
 B_WARP_STRIDE = 88
 B_YIELDS = 96
 B_MARK = 112  # what a written byte of local memory is marked with: 1 to 255, another one in each block
-B_PARTIAL = 104  # address of 32 x 32 words a warp: epoch of lane m that lane l has seen by a syncwarp of some lanes; or 0
+B_PARTIAL = (
+    104  # address of 32 x 32 words a warp: epoch of lane m that lane l has seen by a syncwarp of some lanes; or 0
+)
 B_STATUS = 128  # 32 words: RUN, AT_BARRIER, DONE, AT_GRID
 B_ARRIVED, B_EXPECTED, B_ACC = 384, 512, 640  # 16 barriers each
 B_CLOCK = 768  # 32 warps: own epoch
@@ -120,7 +133,12 @@ def report(g, tool, kind, site, other, block, thread, other_block, other_thread,
     apart = distance(block, thread, other_block, other_thread)
     for k in range(n):
         row = rows + k * FINDING_WORDS * 8
-        same = load_i64(row) == tool and load_i64(row + 8) == kind and load_i64(row + 16) == site and load_i64(row + 24) == other
+        same = (
+            load_i64(row) == tool
+            and load_i64(row + 8) == kind
+            and load_i64(row + 16) == site
+            and load_i64(row + 24) == other
+        )
         if same and load_i64(row + 88) == apart:
             store_i64(row + 80, load_i64(row + 80) + 1)
             return

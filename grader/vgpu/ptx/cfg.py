@@ -124,8 +124,15 @@ def split(code: list) -> list[Block]:
             close()
         if item.parts[0] in ("bar", "barrier") and "red" in item.parts:
             kind = item.args[0].kind  # the vote is known only when all have arrived: taken where the warp goes on
-            result = Instr(f"bar.result.{'pred' if kind == 'pred' else 'u32'}", ("bar", "result", "pred" if kind == "pred" else "u32"),
-                           [item.args[0]], item.pred, item.pred_neg, item.line, item.file)
+            result = Instr(
+                f"bar.result.{'pred' if kind == 'pred' else 'u32'}",
+                ("bar", "result", "pred" if kind == "pred" else "u32"),
+                [item.args[0]],
+                item.pred,
+                item.pred_neg,
+                item.line,
+                item.file,
+            )
             cur.instrs.append(result)
     close()
     if not blocks:

@@ -5,8 +5,6 @@ compiler must not confuse. Loop counters and temporaries stay readable after the
 another value than those that stayed.
 """
 
-# ruff: noqa: E501 - PTX stays in lines of its own
-
 from dataclasses import dataclass, field
 
 M32, M64 = (1 << 32) - 1, (1 << 64) - 1

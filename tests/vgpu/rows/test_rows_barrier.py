@@ -1,7 +1,5 @@
 """Barriers of a block, asynchronous copies, mbarriers, bulk copies, fences."""
 
-# ruff: noqa: E501 - PTX stays in lines of its own
-
 import numpy as np
 import pytest
 from harness import run_text

@@ -1,7 +1,5 @@
 """Calls, parameters, labels in scopes, guards, and branches of every kind."""
 
-# ruff: noqa: E501 - PTX stays in lines of its own
-
 import struct
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Loads and stores of every type, space and vector; addresses; atomics."""
 
-# ruff: noqa: E501 - PTX stays in lines of its own
-
 import numpy as np
 import pytest
 from exact import FORMATS, NAN, arithmetic, decode, edges

@@ -1,7 +1,5 @@
 """vote, shfl, match, redux, elect: all lanes, some lanes, partial warps, and lanes that come with different masks."""
 
-# ruff: noqa: E501 - PTX stays in lines of its own
-
 import numpy as np
 import pytest
 from harness import run_text
