@@ -1,6 +1,6 @@
 """What an answer is judged by: small functions of the evidence. A rule's docstring is what the student reads."""
 
-from grader.rules.asynchrony import copies_ahead, copies_asynchronously
+from grader.rules.asynchrony import copies_ahead, copies_asynchronously, waits_at_mbarriers
 from grader.rules.check import Check, Rule, judge
 from grader.rules.correctness import (
     as_launched,
@@ -29,6 +29,7 @@ __all__ = [
     "judge",
     "no_bank_conflicts",
     "structure",
+    "waits_at_mbarriers",
 ]
 
 _BUILT = ("compiles",)

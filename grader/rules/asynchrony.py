@@ -22,15 +22,36 @@ def copies_asynchronously(e: Evidence, share: float = 1.0) -> Check:
     )
 
 
-def copies_ahead(e: Evidence) -> Check:
+def copies_ahead(e: Evidence, groups: int = 1) -> Check:
     """The next copies are under way while the last ones are used."""
-    code = b"\n".join(m for program in e.built.programs.values() for m in program.modules)
+    code = _code(e)
     left = [int(n) for n in re.findall(rb"^\s*cp\.async\.wait_group\s+(\d+)\s*;", code, re.MULTILINE)]
     if b"mbarrier." in code:
         return passed("copies are waited for at an mbarrier")
-    if any(left):
-        return passed(f"a wait leaves {max(left)} group{'s' if max(left) > 1 else ''} of copies under way")
-    return failed(
-        "every wait is for all copies: nothing is under way while the tile is used",
-        "Start the next copy before you wait for the last one: cp_async_wait(1) leaves the newest group alone.",
+    most = max(left, default=0)
+    said = (
+        f"a wait leaves {most} group{'' if most == 1 else 's'} of copies under way" if most else "every wait is for all"
     )
+    if most >= groups:
+        return passed(said)
+    return failed(
+        f"{said}; {groups} should be while the tile is used",
+        f"Start copies further ahead than you wait for: cp_async_wait({groups}) leaves the newest {groups} alone.",
+    )
+
+
+def waits_at_mbarriers(e: Evidence) -> Check:
+    """Producer and consumers wait for each other at mbarriers."""
+    code = _code(e)
+    missing = [n for n in ("mbarrier.init", "mbarrier.arrive", "mbarrier.test_wait") if n.encode() not in code]
+    if not missing:
+        return passed("mbarriers are initialised, arrived at and waited for")
+    return failed(
+        f"the kernel has no {missing[0]}",
+        "Two mbarriers a stage: `full`, at which the copies arrive, and `empty`, at which the consumers do.",
+    )
+
+
+def _code(e: Evidence) -> bytes:
+    """The PTX of everything that was recorded."""
+    return b"\n".join(m for program in e.built.programs.values() for m in program.modules)
