@@ -79,7 +79,7 @@ def _conflict(row, code) -> Conflict:
 
 
 def _stronger(a: Conflict, b: Conflict, lines: int) -> Conflict:
-    """Of two conflicts of the same lines, the one to report: a read of what was written, or several updates of one word."""
+    """Of two conflicts of the same lines, the one to report: a read of what was written, or updates of one word."""
     rank = {state.RACE_RAW: 0, state.RACE_WAW: 1 if lines > 1 else -1, state.RACE_WAR: 2}
     best = min(a, b, key=lambda c: (-c.apart, rank[c.kind], c.row[7] < 0, c.swapped))
     best.count = a.count + b.count
@@ -87,7 +87,7 @@ def _stronger(a: Conflict, b: Conflict, lines: int) -> Conflict:
 
 
 def way(code, a: int, b: int, lanes: bool):
-    """How control gets from site a to site b with no barrier on the way: (first site, end, True when by a loop's next turn).
+    """How control gets from site a to site b with no barrier on the way: (first site, end, True by a loop's next turn).
 
     None when it cannot. With `lanes`, a syncwarp counts as a barrier.
     """

@@ -188,8 +188,8 @@ def _copy_race(c: Context, row) -> Finding:
     verb = "reads" if row[9] == L.LOAD else "writes"
     whose = "its own" if row[7] == thread else f"{other}'s"
     text = (
-        f"{me} {verb} {c.shared_word(address, site)} while {whose} asynchronous copy{c.at_line(other_site)} into it is still "
-        "under way: wait for the copy's group first (cp.async.wait_group), then synchronise the block"
+        f"{me} {verb} {c.shared_word(address, site)} while {whose} asynchronous copy{c.at_line(other_site)} into it is "
+        "still under way: wait for the copy's group first (cp.async.wait_group), then synchronise the block"
     )
     return Finding("racecheck", "missing wait", text, line, file, c.place(other_site)[0], row[10])
 
@@ -255,9 +255,12 @@ def _sync(c: Context, row) -> Finding:
     other_line = c.place(other_site)[0]
     if kind == state.SYNC_DIVERGENT:
         other = c.thread(other_thread) if other_thread >= 0 else "another thread"
-        text = f"{me} waits at a barrier that {other} of the same warp does not reach: put the barrier outside the condition"
+        text = f"{me} waits at a barrier that {other} of the same warp does not reach: put it outside the condition"
         if other_line and other_line != line:
-            text = f"{me} waits at a barrier, and others of its warp at another one (line {other_line}): one barrier, outside the condition"
+            text = (
+                f"{me} waits at a barrier, and others of its warp at another one (line {other_line}): put one barrier "
+                "outside the condition"
+            )
         return Finding("synccheck", "divergent barrier", text, line, file, other_line)
     if kind == state.SYNC_NOT_NAMED:
         text = f"{me} takes part in a warp operation whose mask does not name it"
@@ -275,7 +278,7 @@ def _sync(c: Context, row) -> Finding:
         text = f"{me} waits for all blocks of the grid, and some have ended, or cannot start, without coming here"
         return Finding("synccheck", "deadlock", text, line, file)
     if kind == state.SYNC_BARRIER_COUNT:
-        text = f"{me} gives a barrier {value % (1 << 32)} threads: the number must be a multiple of 32, and the same for all"
+        text = f"{me} gives a barrier {value % (1 << 32)} threads: it must be a multiple of 32, and the same for all"
         return Finding("synccheck", "barrier count", text, line, file)
     if kind == state.SYNC_STUCK:
         other = f", and {c.thread(other_thread)}{c.at_line(other_site)} at another" if other_thread >= 0 else ""

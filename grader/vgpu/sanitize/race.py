@@ -1,16 +1,16 @@
 """racecheck and initcheck for a warp's accesses.
 
 Each word of memory has two shadow entries, its last write and its last read, with who made it and in which epoch of his
-warp. An epoch ends at a barrier or a syncwarp. Two accesses conflict when they touch the same word, at least one writes,
-they are not both atomic, and nothing orders them: neither the same thread, nor epochs that a barrier has joined
+warp. An epoch ends at a barrier or a syncwarp. Two accesses conflict when they touch the same word, at least one
+writes, they are not both atomic, and nothing orders them: neither the same thread, nor epochs that a barrier has joined
 (vector clocks over the warps of a block, as in FastTrack, Flanagan and Freund, PLDI 2009), nor, between blocks, a fence
 in the first followed by an atomic in the second.
 
 Entry of shared memory: atomic << 63 | many << 62 | epoch << 32 | mixed << 31 | site << 10 | thread.
 Entry of global memory: machine/state.py, EPOCH_SHIFT; epochs count from the launch, and shadows are cleared for each.
 
-An entry names one thread, but several may have read a word, or updated it atomically, with nothing to order them. `many`:
-threads of other warps have too (global memory: of other blocks); `mixed`: so have other threads of the warp (of the block).
+An entry names one thread, but several may have read a word, or updated it atomically, with nothing to order them.
+`many`: threads of other warps have too (global memory: of other blocks); `mixed`: other threads of the warp (the block).
 jit/watch.py has the common case of all this; what is here is exact, lane by lane.
 """
 
@@ -109,7 +109,7 @@ def crowd_is_over(b, other_thread, epoch, many, mixed):
 
 @inner
 def party(thread, other, many):
-    """The other party of a conflict; when the entry names the thread itself it is somebody of another warp, or of its own."""
+    """The other party of a conflict; when the entry names the thread itself, somebody of another warp or its own."""
     if thread != other:
         return np.int64(other)
     return np.int64(ANOTHER_WARPS) if many else np.int64(ANOTHER_LANE)
@@ -129,7 +129,7 @@ def same_bytes(p, q, nbytes):
 
 @inner
 def changes(w, lane, target, nbytes, count):
-    """False for a store that leaves memory as it is: it races with nobody who could tell. `count` elements of `nbytes`."""
+    """False for a store of `count` elements that leaves memory as it is: it races with nobody who could tell."""
     for k in range(count):
         if not same_bytes(w + L.SCRATCH_VALUE + 32 * nbytes * k + nbytes * lane, target + nbytes * k, nbytes):
             return True
@@ -253,7 +253,7 @@ def shared_access(g, b, w, mask, lane, offset, nbytes, count, kind, strong, site
 
 @inner
 def between_blocks(g, block, other, epoch):
-    """True when a fence of block `other` after `epoch`, and an atomic of `block`, or a barrier of the grid, order the two.
+    """True when a fence of `other` after `epoch`, and an atomic of `block`, or a barrier of the grid, order the two.
 
     Only the last fence's time is kept, so that it is not seen whether the fence came before the atomic.
     """
@@ -279,7 +279,7 @@ def global_ordered(g, b, block, thread, entry):
 
 @inner
 def others_are_over(g, b, block, entry, read):
-    """True when the threads that an entry does not name are done. In an entry of reads, mixed ones are of other warps."""
+    """True when the threads that an entry does not name are done. Those that only read are of other warps."""
     epoch = epoch_of(g, entry)
     if (entry >> BLOCK_SHIFT) & BLOCK_MASK != block:
         return True  # ordered as the named thread is

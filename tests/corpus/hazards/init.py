@@ -76,6 +76,20 @@ driver.cuMemsetD8(x.__cuda_array_interface__["data"][0], 0, 4 * N)
 double[1, N](x, out)
 assert (out.copy_to_host() == 0).all()
 
+# %% memset of too few bytes
+# expect: initcheck, uninitialised read, (1), says "element 16"
+
+
+@cuda.jit
+def kernel(x, out):
+    i = cuda.grid(1)
+    out[i] = x[i]  # (1)
+
+
+x = cuda.device_array(N, np.float32)
+driver.cuMemsetD8(x.__cuda_array_interface__["data"][0], 0, N)
+kernel[1, N](x, cuda.device_array(N, np.float32))
+
 # %% half of it filled by a kernel
 # expect: initcheck, uninitialised read, (1), says "element 32"
 
@@ -351,6 +365,64 @@ def kernel(x, out):
 
 
 kernel[1, N](DATA, np.zeros(N, np.float32))
+
+# %% sums of more warps than there are
+# expect: initcheck, uninitialised read, (1), says "element 2"
+
+
+@cuda.jit
+def kernel(x, out):
+    sums = cuda.shared.array(32, float32)
+    i = cuda.threadIdx.x
+    value = x[i]
+    step = 16
+    while step > 0:
+        value += cuda.shfl_down_sync(0xFFFFFFFF, value, step)
+        step //= 2
+    if i % 32 == 0:
+        sums[i // 32] = value
+    cuda.syncthreads()
+    if i < 32:
+        value = sums[i]  # (1)
+        step = 16
+        while step > 0:
+            value += cuda.shfl_down_sync(0xFFFFFFFF, value, step)
+            step //= 2
+        if i == 0:
+            out[0] = value
+
+
+kernel[1, N](DATA, np.zeros(1, np.float32))
+
+# %% sums of as many warps as there are
+# expect: silence
+
+
+@cuda.jit
+def kernel(x, out):
+    sums = cuda.shared.array(32, float32)
+    i = cuda.threadIdx.x
+    value = x[i]
+    step = 16
+    while step > 0:
+        value += cuda.shfl_down_sync(0xFFFFFFFF, value, step)
+        step //= 2
+    if i % 32 == 0:
+        sums[i // 32] = value
+    cuda.syncthreads()
+    if i < 32:
+        value = sums[i] if i < N // 32 else 0
+        step = 16
+        while step > 0:
+            value += cuda.shfl_down_sync(0xFFFFFFFF, value, step)
+            step //= 2
+        if i == 0:
+            out[0] = value
+
+
+out = np.zeros(1, np.float32)
+kernel[1, N](DATA, out)
+assert out[0] == DATA.sum()
 
 # %% shared sum that starts from nothing
 # expect: initcheck, uninitialised read, (1)
