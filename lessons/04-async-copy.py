@@ -275,7 +275,8 @@ for blocks in (64, 256, 1024, 4096):
     times = [lab.microseconds(lambda: k[blocks, 128](big, sums, tiles)) for k in (plain, ahead)]
     assert sums.copy_to_host().sum() == 8 * n
     gain[f"{blocks} blocks of {tiles} tiles"] = times[0] / times[1]
-    print(f"{blocks:4} blocks, {tiles:3} tiles each: plain {times[0]:6.1f} us, ahead {times[1]:6.1f} us, {lab.how()}")
+    print(f"{blocks:4} blocks, {tiles:3} tiles each: plain {times[0]:6.1f} us, "
+          f"ahead {times[1]:6.1f} us, {lab.how()}")
 
 lab.bars(gain, f"time of plain / time of ahead ({lab.how()})",
          "Where copying ahead pays, and where it does not", form="{:.2f} x", best=1.0)

@@ -76,7 +76,8 @@ for blocks in (64, 1024):
     curves[f"{blocks} blocks"] = []
     for s in stages:
         kernel = with_stages(s)
-        curves[f"{blocks} blocks"].append(lab.microseconds(lambda: kernel[blocks, TILE](x, y, tiles)))
+        us = lab.microseconds(lambda: kernel[blocks, TILE](x, y, tiles))
+        curves[f"{blocks} blocks"].append(us)
         assert y.copy_to_host().sum() == 8 * n
     print(f"{blocks:4} blocks:", ", ".join(f"{us:.1f}" for us in curves[f"{blocks} blocks"]), "us")
 
@@ -90,7 +91,7 @@ ax.set_ylim(bottom=0)
 ax.set_xlabel("stages")
 ax.set_ylabel("times as fast as one stage")
 ax.set_title(f"The first stages count, and only where latency shows ({lab.how()})")
-ax.legend();
+_ = ax.legend()
 
 # %% [markdown]
 # With few blocks the second stage brings most of the gain, and after a few more there is nothing left to hide. With many blocks per
