@@ -36,7 +36,7 @@ def chase(following, out, steps):
     out[0] = p
 
 
-line = 32                                               # elements in 128 bytes: every step goes to another line
+line = 32                                       # elements in 128 bytes: every step goes to another line
 places = np.random.default_rng(1).permutation(1 << 15) * line
 following = np.zeros((1 << 15) * line, np.int32)
 following[places] = np.roll(places, -1)
@@ -74,7 +74,8 @@ x, y = cuda.to_device(np.ones(n, np.float32)), cuda.device_array(n, np.float32)
 us = lab.microseconds(lambda: copy[sms * 8, 256](x, y))
 best = 4 * n / us / 1e3
 print(f"{best:.0f} GB/s are read with the whole GPU at work, {lab.how()}")
-print(f"under way: {best * latency / 1e3:.0f} KB, or {best * latency / 128 / sms:.0f} loads of a warp on every SM")
+loads = best * latency / 128 / sms
+print(f"under way: {best * latency / 1e3:.0f} KB, or {loads:.0f} loads of a warp on every SM")
 
 # %% [markdown]
 # (A kernel as short as this one gets less than the memory could give: starting and ending count.)
@@ -93,7 +94,7 @@ print(f"under way: {best * latency / 1e3:.0f} KB, or {best * latency / 128 / sms
 def copy_2(x, y):
     i = cuda.grid(1)
     step = cuda.gridsize(1)
-    while i < x.size:                                   # no bounds in between: x.size is a multiple of all the steps here
+    while i < x.size:               # no bounds in between: x.size is a multiple of all the steps here
         a, b = x[i], x[i + step]                        # two loads under way
         y[i], y[i + step] = a, b
         i += 2 * step
@@ -119,7 +120,8 @@ for kernel in (copy, copy_2, copy_4):
     times = [lab.microseconds(lambda: kernel[sms, 32 * w](x, y)) for w in warps]
     rates[kernel.__name__] = [4 * n / us / 1e3 for us in times]
 
-lab.curves(warps, rates, "warps on every SM", f"GB/s read, {lab.how()}", "Loads under way: warps times loads a thread")
+lab.curves(warps, rates, "warps on every SM", f"GB/s read, {lab.how()}",
+           "Loads under way: warps times loads a thread")
 for w, one, four in zip(warps, rates["copy"], rates["copy_4"]):
     print(f"{w:2} warps: {one:5.0f} and {four:5.0f} GB/s, {four / one:.1f} times")
 

@@ -154,7 +154,8 @@ times = {
     kernel.__name__: [lab.microseconds(lambda: kernel[sms * b, TILE](x, rank)) for b in blocks]
     for kernel in (single, fetch_ahead, double)
 }
-lab.curves(blocks, times, "blocks on every SM", f"microseconds, {lab.how()}", "The more warps, the less there is to gain")
+lab.curves(blocks, times, "blocks on every SM", f"microseconds, {lab.how()}",
+           "The more warps, the less there is to gain")
 for k, b in enumerate(blocks):
     gain = times["single"][k] / times["fetch_ahead"][k]
     print(f"{b:2} blocks, {2 * b:2} warps: fetching ahead is {gain:.2f} times as fast")
@@ -166,11 +167,14 @@ for k, b in enumerate(blocks):
 # ### Where the time goes with many warps
 
 # %%
-crowd = {kernel.__name__: why(lambda: kernel[sms * 16, TILE](x, rank)) for kernel in (single, fetch_ahead, double)}
+crowd = {
+    kernel.__name__: why(lambda: kernel[sms * 16, TILE](x, rank)) for kernel in (single, fetch_ahead, double)
+}
 draw_stalls(crowd, "Sixteen blocks on every SM")
 for name, w in crowd.items():
     busiest = max(w.use, key=w.use.get, default="")
-    print(f"{name:12} {w.microseconds:5.1f} us" + (f", {busiest} is busy for {w.use[busiest]:.0%}" if busiest else ""))
+    busy = f", {busiest} is busy for {w.use[busiest]:.0%}" if busiest else ""
+    print(f"{name:12} {w.microseconds:5.1f} us" + busy)
 
 # %% [markdown]
 # The warps of `single` still wait for memory for part of their time: long scoreboard is there in the picture. It does not

@@ -105,7 +105,8 @@ b.copy_to_device(start)
 for _ in range(5):
     graph.launch(stream)
 stream.sync()
-print("right after 100 steps:", np.allclose(a.copy_to_host(), on_cpu(start.astype(np.float64), 5 * steps), rtol=1e-4))
+expected = on_cpu(start.astype(np.float64), 5 * steps)
+print("right after 100 steps:", np.allclose(a.copy_to_host(), expected, rtol=1e-4))
 
 # %% [markdown]
 # ## When a graph does not help

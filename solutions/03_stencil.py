@@ -29,10 +29,19 @@ Q = float32(0.75)
 
 # %% [markdown] locked="stencil-task"
 # The loop goes over the tiles of this block. Element `j` of `x` is the first that thread `t` fetches for a tile, and `j + TILE`
-# is a second one for the first 32 threads. The sum itself is written for you (from the far neighbours to the near ones,
-# multiplying by `Q` at each step). What is missing is the fetching, ahead of its use, and the barriers.
+# is a second one for the first 32 threads. The sum itself is written for you, in `blurred` (from the far neighbours to the
+# near ones, multiplying by `Q` at each step). What is missing is the loop over the tiles
+# `for first in range(cuda.blockIdx.x * TILE, x.size, step)`: the fetching, ahead of its use, the sum, and the barriers.
 
 # %% answer="stencil-answer"
+@cuda.jit
+def blurred(tile, t):
+    s = float32(0)
+    for k in range(RADIUS, 0, -1):
+        s = (s + (tile[t + RADIUS - k] + tile[t + RADIUS + k])) * Q
+    return s + tile[t + RADIUS]
+
+
 @cuda.jit
 def stencil(x, y):
     tile = cuda.shared.array(WIDTH, float32)
@@ -42,10 +51,8 @@ def stencil(x, y):
     ### BEGIN SOLUTION
     a = x[j] if 0 <= j < x.size else float32(0)
     b = x[j + TILE] if t < 2 * RADIUS and j + TILE < x.size else float32(0)
-    ### END SOLUTION
     for first in range(cuda.blockIdx.x * TILE, x.size, step):
         i = first + t
-        ### BEGIN SOLUTION
         tile[t] = a
         if t < 2 * RADIUS:
             tile[t + TILE] = b
@@ -53,15 +60,10 @@ def stencil(x, y):
         j = i + step - RADIUS
         a = x[j] if j < x.size else float32(0)
         b = x[j + TILE] if t < 2 * RADIUS and j + TILE < x.size else float32(0)
-        ### END SOLUTION
-        s = float32(0)
-        for k in range(RADIUS, 0, -1):
-            s = (s + (tile[t + RADIUS - k] + tile[t + RADIUS + k])) * Q
         if i < x.size:
-            y[i] = s + tile[t + RADIUS]
-        ### BEGIN SOLUTION
+            y[i] = blurred(tile, t)
         cuda.syncthreads()
-        ### END SOLUTION
+    ### END SOLUTION
 
 
 # %% [markdown] locked="stencil-try"

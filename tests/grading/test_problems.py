@@ -1,5 +1,7 @@
 """Every exercise: its reference is right in float32, and no simple-minded output passes at any size."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -105,6 +107,8 @@ def test_sizes_hold_one_a_prime_and_secret_ones(name):
     problem = problems.get(name)
     sizes = {n for c in problem.cases for n in c.sizes.values()}
     secret = problem.secret(np.random.default_rng(1))
+    grain = math.gcd(*sizes)  # a kernel that copies 16 bytes at a time is asked for multiples of 16 only
+    sizes = {n // grain for n in sizes}
     assert 1 in sizes
     assert any(n > 2 and all(n % d for d in range(2, n)) for n in sizes)
     assert secret and all(c.secret and c.name not in {k.name for k in problem.cases} for c in secret)
@@ -125,7 +129,8 @@ def test_points_add_up_to_ten_and_hints_are_a_ladder(name):
         ("02_transpose", "02_transpose"),
         ("transpose", "02_transpose"),
         ("Transpose-v2 (final)", "02_transpose"),
-        ("my_matmul", "02_matmul"),
+        ("my_transpose", "02_transpose"),
+        ("my_matmul", None),  # two units have one
         ("mended", None),
         ("transpose_and_matmul", None),
     ],

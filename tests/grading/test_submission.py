@@ -36,7 +36,7 @@ def test_locked_test_cells_are_left_out_and_solutions_are_not():
         ("a.ipynb", notebook("x", grader={"exercises": ["transpose", "02_matmul"]}), ("02_transpose", "02_matmul")),
         ("a.py", b"# exercise: mend\nx = 1\n", ("00_mend",)),
         ("matmul.py", b"# exercise: 00_mend\n", ("00_mend",)),
-        ("team/matmul_final.py", b"", ("02_matmul",)),
+        ("team/02_matmul_final.py", b"", ("02_matmul",)),
         ("02_transpose/anna.py", b"", ("02_transpose",)),
         ("anna.py", b"", ()),
         ("anna.ipynb", notebook("x", grader=7), ()),
