@@ -31,7 +31,7 @@ class Finding:
 class Fault:
     """Why a run ended early."""
 
-    kind: str  # illegal_address, misaligned, assert, trap, deadlock, timeout, memory, launch, infrastructure
+    kind: str  # illegal_address, misaligned, assert, trap, deadlock, timeout, memory, output, launch, infrastructure
     message: str
     line: int | None = None
     file: str = ""

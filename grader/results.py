@@ -37,7 +37,8 @@ class Store:
         """Keep a record; the first one under a key stays. Returns when it is on disk. IE is not kept: try again."""
         if record["code"] == "IE":
             return
-        row = (key, record["submission"], record["exercise"], record["device"], str(record["seed"]), time.time())
+        name = record["submission"].encode("utf-8", "backslashreplace").decode()  # a file name need not be text
+        row = (key, name, record["exercise"], record["device"], str(record["seed"]), time.time())
         self._db.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, json.dumps(record)))
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ FLUSH = 16 << 20  # bytes written before a timed part, so that the launch queue 
 _ENDED = {
     "time": Fault("timeout", "the program did not end in time"),
     "memory": Fault("memory", "the program needs too much memory"),
+    "output": Fault("output", "the kernel prints too much"),
 }
 
 

@@ -38,5 +38,8 @@ def get(name: str) -> Problem:
 def find(label: str) -> str | None:
     """The exercise that a file or folder name speaks of: "transpose.py", "02-transpose_v2", None if none or several."""
     word = re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_")
-    matches = [n for n in names() if re.search(rf"(^|_)({n}|{n[3:]})(_|$)", word)]
-    return matches[0] if len(matches) == 1 else None
+    for spelled in (lambda n: n, lambda n: n[3:]):  # in full, else without its unit
+        matches = [n for n in names() if re.search(rf"(^|_){spelled(n)}(_|$)", word)]
+        if matches:
+            return matches[0] if len(matches) == 1 else None
+    return None

@@ -6,6 +6,7 @@ from grader.rules.compare import compare
 
 _MEMORY_FAULTS = ("illegal_address", "misaligned")
 _LATE = ("timeout", "deadlock")
+_CODES = {"memory": "MLE", "output": "OLE", "infrastructure": "IE"}
 
 
 def compiles(e: Evidence) -> Check:
@@ -39,7 +40,7 @@ def finishes(e: Evidence) -> Check:
     if fault is None:
         return passed("every launch ended")
     case, f = fault
-    code = "TLE" if f.kind in _LATE else "MLE" if f.kind == "memory" else "IE" if f.kind == "infrastructure" else "RTE"
+    code = "TLE" if f.kind in _LATE else _CODES.get(f.kind, "RTE")
     hint = "Which loop may never leave, or which thread never reaches the barrier?" if code == "TLE" else ""
     return failed(_sentence(case, f), hint, code)
 

@@ -45,7 +45,7 @@ def test_a_race_is_found_though_the_values_are_right(bench, store):
 
 def test_broken_cells_are_named_and_do_not_matter(bench, store):
     found = submissions.read(str(SAMPLES / "homework-2-lena.ipynb"))
-    record = batch.grade_one(found, problems.get("matmul"), bench, store, None)
+    record = batch.grade_one(found, problems.get("02_matmul"), bench, store, None)
     assert [c.split(":")[0] for c in record["failed_cells"]] == ["cell 2", "cell 6", "cell 7"]
 
 

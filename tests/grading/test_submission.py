@@ -82,10 +82,10 @@ def test_folders_are_walked_in_order_and_what_is_missing_is_told(tmp_path, capsy
 def test_a_plan_names_each_file_that_cannot_be_graded_and_keeps_the_others(tmp_path):
     (tmp_path / "mend.py").write_text("x = 1\n")
     (tmp_path / "bob.py").write_text("x = 1\n")
-    (tmp_path / "matmul.ipynb").write_text("{")
+    (tmp_path / "transpose.ipynb").write_text("{")
     tasks = list(batch.plan([str(tmp_path), str(tmp_path / "gone.py")], None))
     kinds = {os.path.basename(t.path if isinstance(t, batch.Skipped) else t[0].path): t for t in tasks}
     assert "--exercise" in kinds["bob.py"].message
     assert "missing" in kinds["gone.py"].message
-    assert isinstance(kinds["matmul.ipynb"][0], batch.Refused)
+    assert isinstance(kinds["transpose.ipynb"][0], batch.Refused)
     assert kinds["mend.py"][1].name == "00_mend"

@@ -2,6 +2,7 @@
 
 from llvmlite import ir
 
+from ..machine.state import GIVE_WAY
 from ..ptx.parse import Imm, PtxError, Reg, Special, Vec
 from . import layout as L
 from .ops_memory import put_addresses
@@ -234,7 +235,7 @@ def fence(lw, i):
 @op("nanosleep", "u32")
 def nanosleep(lw, i):
     """Gives way to other warps at the next backward branch."""
-    lw.set_field(L.BUDGET, constant(I32, 0))
+    lw.set_field(L.BUDGET, constant(I32, GIVE_WAY))
 
 
 # ---------------------------------------------------------------- mbarrier

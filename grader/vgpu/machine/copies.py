@@ -31,6 +31,7 @@ from .state import (
     B_WARPS,
     BLOCK_BYTES,
     G_SHARED_SHIFT,
+    GIVE_WAY,
     RACE_SOURCE,
     RACE_WAR,
     RACE_WAW,
@@ -407,7 +408,7 @@ def vg_mbarrier(w, mask, site, code):
                 store_i64(b + M_UNSEEN + 8 * number, 0)
                 acquire(w, b, number)
             else:
-                store_i32(w + L.BUDGET, 0)  # gives way at the next turn of the waiting loop
+                store_i32(w + L.BUDGET, GIVE_WAY)  # gives way at the next turn of the waiting loop
             continue
         if code == EXPECT:
             change(w, b, number, p, 0, operand, False, lane, site)

@@ -61,6 +61,9 @@ class Counters:
     code: Code = field(repr=False)
     sites: np.ndarray = field(repr=False)  # per memory site: count.COUNTER_BYTES // 8 words
     trace: "Trace" = field(repr=False)
+    work_mean: float = 1.0  # backward branches and calls of a block's warps: over all blocks,
+    work_max: float = 1.0  # of the busiest one,
+    work_sampled: float = 1.0  # over the traced ones
 
     @property
     def scale(self) -> float:
@@ -421,7 +424,13 @@ def _result(kernel, code, workers, outcomes, nblocks, memory, block, trace) -> L
     counts = sum(w.counts for w in workers)
     sites = sum(w.sites for w in workers)
     counted = sum(int(w.schedule[schedule.S_COUNTED]) for w in workers)
-    counters = Counters(nblocks, counted, counts, code, sites, trace)
+    work = sum(w.schedule for w in workers)
+    busiest = max(int(w.schedule[schedule.S_WORK_MAX]) for w in workers)
+    finished, sampled = max(1, int(work[schedule.S_FINISHED])), max(1, len(trace.blocks))
+    counters = Counters(
+        nblocks, counted, counts, code, sites, trace, int(work[schedule.S_WORK]) / finished, busiest,
+        int(work[schedule.S_WORK_SAMPLED]) / sampled,
+    )  # fmt: skip
     findings, printed = [], b""
     for worker in workers:
         n = int(worker.grid[state.G_NFINDINGS // 8])

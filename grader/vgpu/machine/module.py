@@ -15,6 +15,7 @@ from ..ptx.parse import Instr, PtxError, Sym, parse_ptx
 from .memory import Memory
 from .runtime import install
 
+MAX_LOCAL = 512 << 10  # bytes a thread (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability")
 STRONG_PARTS = {"volatile", "relaxed", "acquire", "release", "acq_rel", "sc", "mmio"}
 
 
@@ -92,6 +93,10 @@ class Kernel:
         self.shared_bytes = sizes["shared"]
         self.dynamic_at = max((self.offsets[v.name] for v in dynamic), default=(sizes["shared"] + 15) // 16 * 16)
         self.local_bytes = (sizes["local"] + 15) // 16 * 16
+        if self.local_bytes > MAX_LOCAL:
+            raise ModuleError(
+                f"{self.name} needs {self.local_bytes} bytes of local memory a thread; the limit is {MAX_LOCAL}"
+            )
 
     @property
     def files(self) -> dict:

@@ -29,6 +29,7 @@ from .state import (
     B_SYNCED,
     B_WARP_STRIDE,
     B_WARPS,
+    B_WORK,
     DONE,
     G_CLOCK,
     G_GRID_BARRIER,
@@ -50,6 +51,7 @@ from .state import (
     S_NEXT, S_STEP, S_NBLOCKS, S_GX, S_GY, S_GZ, S_BX, S_BY, S_BZ, S_FLAGS, S_COUNT_ALL, S_SAMPLE, S_FAULT_WARP, S_FINISHED,
     S_EVENTS, S_SPINNING, S_NSLOTS, S_OPEN, S_SMS, S_COUNTED, S_TRACE, S_TRACE_WORDS, S_ONLY,
 ) = (*range(11), 24, *range(12, 23))  # fmt: skip
+S_WORK, S_WORK_MAX, S_WORK_SAMPLED = 28, 29, 30  # of all blocks, of the busiest one, of the sampled ones
 S_WORDS = 32
 SAMPLES = 4  # blocks that are counted and traced in any case: their indexes are words S_SAMPLE and on, -1 for none
 
@@ -83,6 +85,7 @@ def start_block(slot, index, s, grid):
     store_i64(slot + B_BARRIER, base)
     store_i64(slot + B_DONE, 0)
     store_i64(slot + B_INDEX, index)
+    store_i64(slot + B_WORK, 0)
     if load_i64(slot + B_NAMED) & 1:
         for k in range(32 * 32):
             store_i64(slot + B_PAIR + 8 * k, 0)
@@ -320,8 +323,12 @@ def open_barriers(slot, grid):
 @inner
 def run_warp(slot, v, w, s, grid):
     """-> (an event other than giving way, gave way while waiting in a loop, fault)."""
-    store_i32(w + L.BUDGET, SPIN_QUANTUM if load_i32(w + L.SPUN) else QUANTUM)
+    quantum = SPIN_QUANTUM if load_i32(w + L.SPUN) else QUANTUM
+    store_i32(w + L.BUDGET, quantum)
     status = call_kernel(load_i64(grid + G_KERNEL), w)
+    left = load_i32(w + L.BUDGET)
+    turns = quantum - left if left >= -1 else 0  # below: something made it give way
+    store_i64(slot + B_WORK, load_i64(slot + B_WORK) + 1 + turns)
     if load_i32(w + L.FAULT) != 0:
         s[S_FAULT_WARP] = w
         return True, False, True
@@ -480,6 +487,17 @@ def skip_to_sample(s):
 
 
 @inner
+def note_work(slot, s):
+    """How much a block did, in backward branches and calls of its warps: what tells a busy block from an idle one."""
+    work, index = load_i64(slot + B_WORK), load_i64(slot + B_INDEX)
+    s[S_WORK] += work
+    s[S_WORK_MAX] = max(s[S_WORK_MAX], work)
+    for k in range(SAMPLES):
+        if s[S_SAMPLE + k] == index:
+            s[S_WORK_SAMPLED] += work
+
+
+@inner
 def run_grid(s, slots, active, grid):
     """Run blocks for a while. -> FINISHED, CONTINUE (call again), FAULTED or DEADLOCK."""
     n = s[S_NSLOTS]
@@ -500,6 +518,7 @@ def run_grid(s, slots, active, grid):
             turns += 1
             if outcome == BLOCK_DONE:
                 active[k] = 0
+                note_work(slots[k], s)
                 s[S_FINISHED] += 1
             elif outcome == BLOCK_FAULT:
                 return FAULTED

@@ -74,7 +74,7 @@ B_INDEX = 56
 B_RELEASED, B_ACQUIRED = 64, 72  # times on the grid's clock of atomics
 B_WARPS = 80  # address of the first warp's state
 B_WARP_STRIDE = 88
-B_YIELDS = 96
+B_WORK = 96  # backward branches and calls of its warps so far
 B_MARK = 112  # what a written byte of local memory is marked with: 1 to 255, another one in each block
 B_PARTIAL = (
     104  # address of 32 x 32 words a warp: epoch of lane m that lane l has seen by a syncwarp of some lanes; or 0
@@ -92,6 +92,7 @@ B_RELEASE = B_SYNCED + 32 * 8  # 32 warps: time of the last fence
 B_ACQUIRE = B_RELEASE + 32 * 8  # 32 warps: time of the last atomic or strong access
 BLOCK_BYTES = B_ACQUIRE + 32 * 8
 
+GIVE_WAY = -1000  # a budget that makes a warp stop at its next backward branch, told apart from one that is used up
 RUN, AT_BARRIER, DONE, AT_GRID = range(4)
 
 
@@ -113,7 +114,7 @@ def fault(w, code, lane, site, address):
         store_i32(w + L.FAULT_LANE, lane)
         store_i32(w + L.FAULT_SITE, site)
         store_i64(w + L.FAULT_ADDRESS, address)
-    store_i32(w + L.BUDGET, 0)
+    store_i32(w + L.BUDGET, GIVE_WAY)
 
 
 @inner

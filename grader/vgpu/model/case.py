@@ -59,7 +59,8 @@ class Case:
         digest = hashlib.blake2b(self.traffic.words.tobytes(), digest_size=16)
         digest.update(self.traffic.miss.tobytes())
         digest.update(self.counters.runs.tobytes())
-        shape = (self.card, self.grid, self.warps, self.shared, self.fits, self.mix, self.counters.counted_blocks)
+        work = (self.counters.work_mean, self.counters.work_max, self.counters.work_sampled)
+        shape = (self.card, self.grid, self.warps, self.shared, self.fits, self.mix, self.counters.counted_blocks, work)
         digest.update(repr(shape).encode())
         return digest.digest()
 
@@ -80,7 +81,8 @@ def seen(card, grid, block, shared: int, registers: int, counters, mix) -> bytes
     digest = hashlib.blake2b(counters.trace.words.data, digest_size=16)
     digest.update(counters.trace.allocations.tobytes())
     digest.update(counters.runs.tobytes())
-    shape = (card, tuple(grid), tuple(block), shared, registers, mix, counters.counted_blocks)
+    work = (counters.work_mean, counters.work_max, counters.work_sampled)
+    shape = (card, tuple(grid), tuple(block), shared, registers, mix, counters.counted_blocks, work)
     digest.update(repr(shape).encode())
     return digest.digest()
 

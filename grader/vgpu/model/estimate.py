@@ -79,6 +79,7 @@ def _estimate(case: cases.Case) -> Estimate:
     out, stalls = done.out, done.stalls
     busy = max(out[simulate.O_CYCLES], out[simulate.O_L2_FREE], out[simulate.O_DRAM_FREE])
     scale, cycles = _scale(case, out, busy)
+    cycles = _uneven(case, out, cycles)
     use = _use(case.code, done, busy)
     highest = max(use, key=use.get)
     grid_bytes = 32 * scale * case.blocks / case.per_sm  # of a sector of the simulated SM
@@ -117,6 +118,16 @@ def _scale(case: cases.Case, out, busy: float) -> tuple[float, float]:
         rate = (busy - out[simulate.O_FIRST_WAVE]) / (case.simulated - case.resident)  # cycles a block
         return scale, (busy + rate * (case.per_sm - case.simulated)) * longer
     return scale, busy * scale
+
+
+def _uneven(case: cases.Case, out, cycles: float) -> float:
+    """Blocks that do not do alike: all together, and the busiest one alone, take as much longer as they do more."""
+    c = case.counters
+    traced = max(c.work_sampled, 1.0)
+    if c.counted_blocks <= len(c.trace.blocks):  # else all blocks' instructions are in the scale already
+        cycles *= max(1.0, c.work_mean / traced)
+    alone = out[simulate.O_FIRST_WAVE] or out[simulate.O_CYCLES]
+    return max(cycles, alone * c.work_max / traced) if c.work_max > 1.5 * traced else cycles
 
 
 def _use(code, done: cases.Outcome, busy: float) -> dict[str, float]:

@@ -62,11 +62,13 @@ def far_from(allocation) -> int:
 
 
 def is_mapped(address: int) -> bool:
-    """True where this process has memory."""
-    with open("/proc/self/maps") as maps:
-        return any(
-            int(low, 16) <= address < int(high, 16) for low, high in (line.split()[0].split("-") for line in maps)
-        )
+    """True where this process has memory; False where it may not look, as in a locked-down child."""
+    try:
+        with open("/proc/self/maps") as maps:
+            ranges = [line.split()[0].split("-") for line in maps]
+    except OSError:
+        return False
+    return any(int(low, 16) <= address < int(high, 16) for low, high in ranges)
 
 
 class Context:
