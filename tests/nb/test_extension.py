@@ -102,8 +102,8 @@ def test_one_line_says_which_device_and_how_times_are_got(said):
 
 def test_findings_stand_below_the_cell_that_caused_them_with_the_line_and_its_text(said):
     [box] = said["race"]["shown"]
-    assert "racecheck, line 5: tile[t] = x[t]\n" in box["text/plain"]
-    assert "<b>racecheck</b>, line 5" in box["text/html"]
+    assert "racecheck, line 6: x[t] = tile[63 - t]\n" in box["text/plain"]
+    assert "<b>racecheck</b>, line 6" in box["text/html"]
     assert "a comment" not in box["text/plain"] and "ipykernel" not in box["text/html"]
     assert said["quiet"]["shown"] == [{"text/plain": "2"}]
 

@@ -207,7 +207,8 @@ def test_a_peer_copy_takes_nvlinks_time(device, peer):
     call(cu.cuMemcpyDtoDAsync(there, here, n, 0))
     call(cu.cuEventRecord(b, 0))
     call(cu.cuEventSynchronize(b))
-    assert call(cu.cuEventElapsedTime(a, b)) == pytest.approx(n / 300e9 * 1e3, rel=0.25)
+    rate = n / (call(cu.cuEventElapsedTime(a, b)) * 1e-3)  # 300 GB/s a direction is the most (NVIDIA A100 white paper)
+    assert 200e9 < rate < 300e9
 
 
 def test_green_contexts_have_a_part_of_the_device(device):
