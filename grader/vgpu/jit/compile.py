@@ -114,20 +114,29 @@ def compile_object(text: str) -> bytes:
     return target_machine().emit_object(module)
 
 
-class Loaded:
-    """Machine code in memory; `address(name)` of its functions. Keeps itself alive as long as the object lives."""
+_loaded: dict[bytes, dict[str, int]] = {}  # by the object's digest
+_objects: list[bytes] = []  # LLVM may go on reading what it was given
 
-    def __init__(self, obj: bytes):
-        backing = llvm.parse_assembly("")
-        self.engine = llvm.create_mcjit_compiler(backing, _fresh_target())
-        self.engine.add_object_file(llvm.ObjectFileRef.from_data(obj))
-        self.engine.finalize_object()
 
-    def address(self, name: str) -> int:
-        found = self.engine.get_function_address(name)
-        if not found:
-            raise LookupError(name)
-        return found
+def load(obj: bytes, names: tuple[str, ...]) -> dict[str, int]:
+    """Put an object file into memory, for the rest of the process. -> the addresses of the functions named.
+
+    The engine is never disposed of: llvmlite's disposal during garbage collection crashed the process now and then, and
+    a kernel's machine code is some tens of kilobytes. Raises LookupError for a function that is not there.
+    """
+    key = hashlib.sha256(obj).digest()
+    if key not in _loaded:
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _fresh_target())
+        engine.add_object_file(llvm.ObjectFileRef.from_data(obj))
+        engine.finalize_object()
+        addresses = {name: engine.get_function_address(name) for name in names}
+        engine.detach()
+        missing = [name for name, address in addresses.items() if not address]
+        if missing:
+            raise LookupError(", ".join(missing))
+        _objects.append(obj)
+        _loaded[key] = addresses
+    return _loaded[key]
 
 
 def _fresh_target():

@@ -27,7 +27,6 @@ class ModuleError(PtxError):
 class Code:
     """A compiled kernel."""
 
-    loaded: compile.Loaded
     address: int
     frame_bytes: int  # a warp's state, registers included
     sites: tuple[Site, ...]
@@ -135,10 +134,8 @@ class Kernel:
             meta, obj = self._lower()
             head = json.dumps(meta).encode()
             compile.store_cached(key, struct.pack("<I", len(head)) + head + obj)
-        loaded = compile.Loaded(obj)
         return Code(
-            loaded=loaded,
-            address=loaded.address("kernel"),
+            address=compile.load(obj, ("kernel",))["kernel"],
             frame_bytes=meta["frame_bytes"],
             sites=tuple(Site(*s) for s in meta["sites"]),
             symbols=tuple(meta["symbols"]),

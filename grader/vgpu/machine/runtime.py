@@ -12,7 +12,7 @@ MODULES = (dispatch, slow, observe, count, copies, warp, heap)
 
 @functools.cache
 def install():
-    """Give LLVM the addresses of all vg_* functions. -> what must stay alive."""
+    """Give LLVM the addresses of all vg_* functions."""
     for module in MODULES:
         for name, fn in vars(module).items():
             if name.startswith("vg_"):
@@ -23,8 +23,7 @@ def install():
     if obj is None:
         obj = compile.compile_object(text)
         compile.store_cached(key, obj)
-    loaded = compile.Loaded(obj)
-    for name, *_ in access.functions():
-        llvm.add_symbol(name, loaded.address(name))
-    llvm.add_symbol("vg_permute", loaded.address("vg_permute"))
-    return loaded
+    names = [name for name, *_ in access.functions()] + ["vg_permute"]
+    addresses = compile.load(obj, tuple(names))
+    for name, address in addresses.items():
+        llvm.add_symbol(name, address)
