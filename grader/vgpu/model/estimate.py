@@ -45,6 +45,8 @@ def kernel_time(card, kernel, grid, block, shared: int, registers: int, result, 
     0 if unknown; result: LaunchResult; mix: pipe -> instructions of its machine code (model.sass), where known. The
     same launch gives the same figures on every machine.
     """
+    if result.fault is not None:  # its trace may name memory that is nobody's
+        return Estimate(timing(card.key).graph_node_us - NODE_GAP_US, "latency")
     trace = result.counters.trace
     known, seen = _known.setdefault(kernel, {}), None
     if result.counters.counted_blocks and len(trace.words):
