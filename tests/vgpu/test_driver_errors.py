@@ -9,13 +9,15 @@ A = cu.CUfunction_attribute
 
 
 def test_nothing_works_without_a_context(device):
-    call(cu.cuCtxPopCurrent())
+    popped = []  # all that tests before this one have pushed
+    while int(call(cu.cuCtxGetCurrent())):
+        popped.append(call(cu.cuCtxPopCurrent()))
     try:
         assert code(cu.cuMemAlloc(4)) == "INVALID_CONTEXT"
         assert code(cu.cuCtxSynchronize()) == "INVALID_CONTEXT"
     finally:
-        call(cu.cuCtxPushCurrent(call(cu.cuDevicePrimaryCtxRetain(device))))
-        call(cu.cuDevicePrimaryCtxRelease(device))
+        for context in reversed(popped):
+            call(cu.cuCtxPushCurrent(context))
 
 
 @pytest.mark.parametrize(
