@@ -24,7 +24,8 @@ from .state import (
 
 
 @inner
-def row_of(g, address):
+def find_allocation(g, address):
+    """Row of the allocation that holds `address`, or 0."""
     rows, low, high = load_i64(g + G_ALLOCS), 0, load_i64(g + G_NALLOCS) - 1
     while low <= high:
         mid = (low + high) >> 1
@@ -90,7 +91,7 @@ def sanitize(w, mask, site, nbytes, kind, space, flags):
         elif where == L.SPACE_GLOBAL:
             touched_global = True
             if row == 0 or address < load_i64(row) or address >= load_i64(row + 8):
-                row = row_of(g, address)
+                row = find_allocation(g, address)
             if row != 0 and address + nbytes <= load_i64(row + 8):
                 global_access(g, b, w, mask, lane, address, nbytes, count, kind, strong, site, row, races, inits)
     if strong or kind == L.ATOMIC:

@@ -4,7 +4,7 @@ import numpy as np
 from numba import types
 
 from ..jit import layout as L
-from .observe import observe
+from .observe import find_allocation, observe
 from .raw import (
     bits_f32,
     bits_f64,
@@ -25,10 +25,7 @@ from .raw import (
     store_u64,
 )  # fmt: skip
 from .state import (
-    ALLOC_WORDS,
     CACHE_WORDS,
-    G_ALLOCS,
-    G_NALLOCS,
     G_PROGRESS,
     INITCHECK,
     fault,
@@ -36,22 +33,6 @@ from .state import (
     report,
     thread_of,
 )
-
-
-@inner
-def find_allocation(g, address):
-    """Row of the allocation that holds `address`, or 0."""
-    rows, low, high = load_i64(g + G_ALLOCS), 0, load_i64(g + G_NALLOCS) - 1
-    while low <= high:
-        mid = (low + high) >> 1
-        row = rows + mid * ALLOC_WORDS * 8
-        if address < load_i64(row):
-            high = mid - 1
-        elif address >= load_i64(row + 8):
-            low = mid + 1
-        else:
-            return row
-    return 0
 
 
 @inner

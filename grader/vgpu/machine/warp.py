@@ -3,9 +3,8 @@
 import numpy as np
 
 from ..jit import layout as L
-from .observe import release
+from .observe import find_allocation, release
 from .raw import inner, load_i32, load_i64, load_u8, machine_function, store_i32, store_i64, store_u8
-from .slow import find_allocation
 from .state import G_NPRINT, G_PRINT, G_PRINT_LOST, G_TIME, MAX_PRINTS, PRINT_ARGS, PRINT_BYTES, grid_of, thread_of
 
 
