@@ -162,6 +162,24 @@ def test_the_register_limit_of_a_kernel_is_reported(dev):
     assert next(iter(limited.overloads.values())).regs_per_thread <= 24
 
 
+def test_one_source_compiled_twice_is_cached_once_with_variables_of_its_own(dev):
+    """numba gives each its own mangled name, and the error flag of debug mode is named after the kernel."""
+
+    def make():
+        @cuda.jit(debug=True, opt=False)
+        def fails(x):
+            if x[cuda.threadIdx.x] > 1:
+                raise ValueError("too large")
+
+        return fails
+
+    for _ in range(2):
+        kernel = make()
+        kernel[1, 2](cuda.to_device(np.array([0.0, 1.0])))
+        with pytest.raises(ValueError, match="too large"):
+            kernel[1, 2](cuda.to_device(np.array([1.0, 2.0])))
+
+
 def test_events_time_and_order(dev, d_x):
     start, end = cuda.event(), cuda.event()
     start.record()

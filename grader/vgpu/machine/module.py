@@ -127,18 +127,17 @@ class Kernel:
         if stored is not None:
             size = struct.unpack_from("<I", stored)[0]
             meta, obj = json.loads(stored[4 : 4 + size]), stored[4 + size :]
-            meta["symbols"] = [
-                s.replace("kernel@", self.name) if s.startswith("kernel@") else s for s in meta["symbols"]
-            ]
         else:
             meta, obj = self._lower()
+            # The key does not depend on the kernel's name, so what is stored must not either.
+            meta["symbols"] = [s.replace(self.name, "\0") for s in meta["symbols"]]
             head = json.dumps(meta).encode()
             compile.store_cached(key, struct.pack("<I", len(head)) + head + obj)
         return Code(
             address=compile.load(obj, ("kernel",))["kernel"],
             frame_bytes=meta["frame_bytes"],
             sites=tuple(Site(*s) for s in meta["sites"]),
-            symbols=tuple(meta["symbols"]),
+            symbols=tuple(s.replace("\0", self.name) for s in meta["symbols"]),
             quiet=np.array(meta["quiet"], np.uint8),
             blocks=tuple(tuple(tuple(i) for i in b) for b in meta["blocks"]),
             grain=meta["grain"],
