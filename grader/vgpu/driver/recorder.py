@@ -44,6 +44,8 @@ Memory
         `dst_device`/`src_device`: the device that holds that end; None = pageable host memory, -1 = pinned host memory.
         data: the source, rows joined, where the source is pageable; None otherwise (`host` ops have told it).
         async False: the call was cuMemcpy without Async (on the stream named, which is the default one).
+    {"op": "landed", "address": int, "nbytes": int}
+        the copy just told, which was to pageable memory, has been executed: what these bytes are is the device's doing
     {"op": "set", "dst": int, "value": int, "element": 1 | 2 | 4, "count": int, "rows": int, "pitch": int, "stream": id,
      "async": bool}                                             count elements a row
     {"op": "prefetch", "address": int, "nbytes": int, "location": str, "stream": id}      "device:0" | "host"

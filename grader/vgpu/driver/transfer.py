@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import ctypes
 
-from grader.vgpu.driver import errors
+from grader.vgpu.driver import errors, recorder
 from grader.vgpu.driver.abi import entry, ptr, size, u8, u16, u32, u64
 from grader.vgpu.driver.clock import CALL_US, CLOCK, copy_us
 from grader.vgpu.driver.errors import CudaError
@@ -85,6 +85,9 @@ def copy(stream: Stream, work: Copy, asynchronous: bool) -> None:
         return
     if work.dst_device is None or (not asynchronous and work.way not in ("d2d", "p2p")):
         wait(op)
+        if work.dst_device is None and recorder.recording():
+            extent = work.dst_pitch * (work.rows - 1) + work.nbytes
+            recorder.emit("landed", stream.context.device.ordinal, address=work.dst, nbytes=extent)
     elif work.staged is not None:  # the host itself copies the source to a staging buffer
         CLOCK.spend(copy_us(stream.context.device.card, "h2d", work.nbytes * work.rows, pageable=True))
 
