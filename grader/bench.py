@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from grader import caches, devices
-from grader.devices import Device
+from grader.devices import Device, Run
 from grader.evidence import BuildError, Built, Side, Timing
+from grader.measure.sizing import timed_case
 from grader.problems.model import Array, Case, Problem
 from grader.program import Program, ProgramError
 from grader.sandbox import VERDICTS, Limits, Outcome, Zygote
@@ -43,6 +44,7 @@ class Bench:
         self.protections: tuple[str, ...] = ()  # in force while the last submission ran
         self._trusted: dict[tuple[str, str], dict[str, Program]] = {}
         self._known: dict[str, dict[str, Side]] = {}
+        self._sized: dict[str, Case] = {}
 
     def _start(self, spec: str, trust: bool) -> None:
         first = self._pool.submit(devices.open, spec, trust=trust)
@@ -91,6 +93,24 @@ class Bench:
         except (ProgramError, KeyError, TypeError, ValueError, IndexError, AttributeError) as e:
             said = f"what the submission's process sent is no recording: {e}"
             return Built(error=BuildError("RTE", said), output=outcome.output)
+
+    def timed_case(self, problem: Problem) -> Case:
+        """The size that is timed on this bench's device; on a real card found by trying the reference."""
+        if self.device.kind == "modelled":
+            return problem.speed.modelled
+        if problem.name not in self._sized:
+            rng = np.random.default_rng()
+            free = self.device.describe().get("free_bytes")
+            self._sized[problem.name] = timed_case(problem, lambda case: self._once(problem, case, rng), free)
+        return self._sized[problem.name]
+
+    def _once(self, problem: Problem, case: Case, rng: np.random.Generator) -> float:
+        """Seconds of the reference: the best of three, the first of which warms up."""
+        program, inputs = self._own(problem, "reference", case), problem.inputs(rng, case.sizes)
+        results = self.device.replay([Run(program, inputs, timed=True)] * 3)
+        if results[-1].fault:
+            raise RuntimeError(f"reference of {problem.name}, {case.name}: {results[-1].fault.message}")
+        return min(r.seconds for r in results)
 
     def trusted(self, problem: Problem, case: Case) -> dict[str, Program]:
         """The baseline's and the reference's program for a case; recorded once, by the same job."""

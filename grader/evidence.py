@@ -1,6 +1,6 @@
 """What was seen of a submission: the data that rules read. NumPy and the standard library only."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,6 +43,16 @@ class Fault:
 
 
 @dataclass(frozen=True)
+class CardState:
+    """What a real card says of itself."""
+
+    sm_mhz: int  # clock of the multiprocessors
+    celsius: int
+    slowed: tuple[str, ...] = ()  # why it runs slower than it could: "power", "heat", ...
+    strangers: int = 0  # other processes that have a context on it
+
+
+@dataclass(frozen=True)
 class RunResult:
     """One replay of a program. The same from every device."""
 
@@ -50,6 +60,8 @@ class RunResult:
     kind: str  # "measured" or "modelled": how `seconds` was got
     outputs: Arrays = field(default_factory=dict)  # by name; empty after a fault
     seconds: float | None = None  # the timed part, between two events
+    host_seconds: float | None = None  # by the host's clock, from before the flush until the whole device is idle
+    card: CardState | None = None  # right after the timed part; None where the card does not tell
     counters: dict[str, float] = field(default_factory=dict)  # empty where the device cannot count
     findings: tuple[Finding, ...] = ()
     fault: Fault | None = None
@@ -57,6 +69,10 @@ class RunResult:
     changed: tuple[str, ...] = ()  # read-only inputs that were written
     poison: int = 0xCB  # byte that filled the outputs before the run
     sanitized: bool = False  # the sanitizers watched
+
+    def without_outputs(self) -> "RunResult":
+        """The same, with the arrays let go."""
+        return replace(self, outputs={})
 
 
 @dataclass(frozen=True)
@@ -86,6 +102,8 @@ class Built:
     error: BuildError | None = None
     failed_cells: tuple[str, ...] = ()  # "cell 4: NameError: name 'plt' is not defined"
     output: str = ""  # what it printed, cut
+    flags: tuple[str, ...] = ()  # what a person should look at
+    status: str = "ok"  # how its process ended: a status of grader.sandbox.Outcome
 
 
 @dataclass(frozen=True)
@@ -108,8 +126,14 @@ class Timing:
     speedup: float  # median over rounds of time(baseline) / time(submission)
     interval: tuple[float, float]  # 95 % bootstrap interval of it
     to_reference: float  # median over rounds of time(submission) / time(reference)
-    rounds: int
-    ambiguous: bool = False  # the interval still holds a mark boundary
+    rounds: int  # that count
+    fast: bool = False  # the exercise's bar is reached
+    share: float = 0.0  # of the points for speed
+    shown: bool = True  # the reference itself reaches the bar: this card shows what the exercise is about
+    ambiguous: bool = False  # too close to a mark's limit to tell; decided for the student
+    doubt: str = ""  # why the times are not believed at all
+    flags: tuple[str, ...] = ()  # what a person should know or look at
+    dropped: int = 0  # rounds that do not count, because the card's clock changed within them
     wrong: str = ""  # what was wrong with the output of a timed run
     fault: Fault | None = None
 

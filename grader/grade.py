@@ -22,7 +22,7 @@ def grade(cells: Sequence[Cell], problem: Problem, bench: Bench, seed: int) -> V
     """
     rng = np.random.default_rng(seed)
     cases = (*problem.cases, *problem.secret(rng))
-    timed = timed_case(problem, bench)
+    timed = [bench.timed_case(problem)] if problem.speed else []
 
     # 1. The student's Python runs once, locked in, and leaves programs behind; it sees no input and no expected value.
     built = bench.record(cells, problem, [*cases, *timed])
@@ -43,13 +43,6 @@ def grade(cells: Sequence[Cell], problem: Problem, bench: Bench, seed: int) -> V
 
     # 4. Rules look at the evidence; the strongest failure is the code.
     return decide(Evidence(problem, built, runs, timing))
-
-
-def timed_case(problem: Problem, bench: Bench) -> list[Case]:
-    """The size that is timed on this bench's device, if any."""
-    if problem.speed is None:
-        return []
-    return [problem.speed.modelled if bench.device.kind == "modelled" else problem.speed.measured]
 
 
 def check_values(

@@ -38,6 +38,11 @@ class Verdict:
         return self.evidence.timing
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """What a person should look at; none of it costs points by itself."""
+        return (*self.evidence.built.flags, *(self.timing.flags if self.timing else ()))
+
+    @property
     def message(self) -> str:
         """The sentence of the check that decided the code; for AC the time."""
         decisive = [c for c in self.checks if c.code == self.code] or [

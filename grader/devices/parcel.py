@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from grader.devices import Run
-from grader.evidence import Fault, Finding, RunResult
+from grader.evidence import CardState, Fault, Finding, RunResult
 from grader.program import Program
 
 
@@ -72,6 +72,8 @@ def unpack_reply(header: dict, blobs: Sequence[bytes], runs: Sequence[Run], kind
                 kind=kind,
                 outputs=outputs,
                 seconds=got["seconds"],
+                host_seconds=got["host_seconds"],
+                card=_card(got["card"]),
                 counters=got["counters"],
                 findings=tuple(Finding(**f) for f in got["findings"]),
                 fault=Fault(**fault) if fault else None,
@@ -82,3 +84,7 @@ def unpack_reply(header: dict, blobs: Sequence[bytes], runs: Sequence[Run], kind
             )
         )
     return results
+
+
+def _card(said: dict | None) -> CardState | None:
+    return CardState(**said | {"slowed": tuple(said["slowed"])}) if said else None

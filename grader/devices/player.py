@@ -6,6 +6,7 @@ device: the program's own are (buffer, offset).
 
 import ctypes
 import hashlib
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -40,6 +41,7 @@ class Played:
 
     outputs: dict[str, bytes]
     seconds: float
+    host_seconds: float  # by the host's clock, from before the flush until the whole device is idle
     overrun: tuple[str, ...]
     changed: tuple[str, ...]
 
@@ -83,6 +85,7 @@ class Player:
                     self.name(m.address, f"array {b.name} of shape {b.shape}")
             _call(cu.cuCtxSynchronize)
             start, end = (_call(cu.cuEventCreate, 0) for _ in range(2))
+            host_start = time.monotonic()
             if scratch:
                 _call(cu.cuMemsetD8Async, scratch.address, 0, flush, 0)
             _call(cu.cuEventRecord, start, 0)
@@ -98,6 +101,7 @@ class Player:
                     _call(cu.cuStreamWaitEvent, 0, done, 0)
             _call(cu.cuEventRecord, end, 0)
             _call(cu.cuCtxSynchronize)
+            host_seconds = time.monotonic() - host_start
             seconds = _call(cu.cuEventElapsedTime, start, end) * 1e-3
             outputs = {n: memory[i].read() for n, i in program.named("output", "inout").items()}
             changed = tuple(n for n, i in program.named("input").items() if memory[i].read() != inputs[n])
@@ -106,7 +110,7 @@ class Player:
             self._release(memory, scratch, streams, program.streams, [*events.values()])
         for e in (start, end):
             _call(cu.cuEventDestroy, e)
-        return Played(outputs, seconds, overrun, changed)
+        return Played(outputs, seconds, host_seconds, overrun, changed)
 
     def _function(self, program: Program, op: Launch) -> tuple:
         """(CUfunction, parameter offsets and sizes) of a launch, loaded at its first use."""

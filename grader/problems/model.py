@@ -80,7 +80,8 @@ class Speed:
 
     bar: float  # below this ratio a right answer is SLOW
     modelled: Case  # the size that is timed on a virtual GPU
-    measured: Case  # the size that is timed on a real one
+    measured: Case  # the size that is timed on a real one, unless that takes too long or too short there
+    flop: Callable[[Sizes], float] | None = None  # operations that no answer can do without
 
 
 @dataclass(frozen=True)

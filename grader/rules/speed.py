@@ -1,5 +1,7 @@
 """Rules on time, and on the counters that explain it."""
 
+import numpy as np
+
 from grader.evidence import Evidence, Timing
 from grader.rules.check import Check, failed, passed, unknown
 
@@ -12,29 +14,35 @@ def fast_enough(e: Evidence, hint: str = "") -> Check:
     t = e.timing
     if t is None:
         return unknown("no time was taken")
-    ratio = t.interval[1] if t.ambiguous else t.speedup
+    if t.doubt:
+        return Check(None, f"the time is not believed: {t.doubt}", code="IE")
     said = f"{t.speedup:.2f} x the baseline's speed, {t.kind} ({times(t)}; {t.case.name})"
     if t.interval[0] != t.interval[1]:
         said += f", 95 % interval {t.interval[0]:.2f} to {t.interval[1]:.2f}"
-    if ratio < e.problem.speed.bar:
+    if not t.shown:
+        return unknown(f"{said}; on this card the reference is no faster, so speed is not judged here")
+    if not t.fast:
         return failed(f"{said}; {e.problem.speed.bar:g} x is asked", hint)
-    return passed(said, share=marks(ratio, t.speedup * t.to_reference / FULL_MARKS_AT))
+    if t.ambiguous:
+        said += "; too close to a mark's limit to tell, decided in your favour"
+    return passed(said, share=t.share)
 
 
-def marks(ratio: float, full: float) -> float:
-    """Share of the points for a speed-up: 0 at the baseline, 1 at `full`, in STEPS equal steps, rounded down.
+def goals(reference, bar: float) -> np.ndarray:
+    """Speed-ups over the baseline at which marks change, for the reference's speed-ups; a new last axis.
 
-    `full` is the speed-up of FULL_MARKS_AT times the reference's time.
+    First the bar below which a right answer is SLOW, then STEPS equal steps from the baseline's speed up to that of
+    FULL_MARKS_AT times the reference's time.
     """
-    if ratio >= full or full <= 1.0:
-        return 1.0
-    return int(STEPS * max(0.0, (ratio - 1.0) / (full - 1.0)) + 1e-9) / STEPS
+    full = np.asarray(reference, np.float64)[..., None] / FULL_MARKS_AT
+    steps = 1.0 + (full - 1.0) * np.arange(1, STEPS + 1) / STEPS
+    return np.concatenate([np.full_like(full, bar), steps], axis=-1)
 
 
-def boundaries(reference_speedup: float, bar: float) -> list[float]:
-    """The speed-ups at which the marks change: the timing goes on until its interval holds none of them."""
-    full = reference_speedup / FULL_MARKS_AT
-    return sorted({bar, *(1.0 + (full - 1.0) * k / STEPS for k in range(1, STEPS + 1))} if full > 1.0 else {bar})
+def share(reached) -> np.ndarray:
+    """Share of the points for the goals that were reached (last axis, as `goals` has them)."""
+    steps = np.asarray(reached)[..., 1:]
+    return (steps * np.arange(1, STEPS + 1)).max(axis=-1) / STEPS
 
 
 def times(t: Timing) -> str:

@@ -11,7 +11,7 @@ from grader.problems.model import Case
 from grader.program import Buffer, Launch, Program
 from grader.rules.check import Rule, failed, judge, passed
 from grader.rules.compare import KINDS, compare
-from grader.rules.speed import boundaries, duration, marks
+from grader.rules.speed import duration, goals, share
 from grader.verdict import CODES, decide
 
 PROBLEM = problems.get("02_transpose")
@@ -59,7 +59,9 @@ def timed(speedup=4.0, to_reference=1.0, spread=0.0, **counters) -> Timing:
         "reference": Side(1e-5 / to_reference, COUNTERS, 1),
     }
     span = speedup - spread, speedup + spread
-    return Timing("NVIDIA A100", "modelled", CASE, sides, speedup, span, to_reference, 1, ambiguous=spread > 0)
+    reached = speedup >= goals(speedup * to_reference, PROBLEM.speed.bar)
+    more = {"fast": bool(reached[0]), "share": float(share(reached)), "ambiguous": spread > 0}
+    return Timing("NVIDIA A100", "modelled", CASE, sides, speedup, span, to_reference, 1, **more)
 
 
 def checks(e: Evidence) -> dict:
@@ -200,14 +202,27 @@ def test_a_device_that_does_not_count_costs_nothing():
 
 
 def test_marks_rise_in_steps_from_the_baseline_to_the_reference():
-    assert [marks(r, 5.0) for r in (0.5, 1.0, 1.9, 2.0, 3.0, 4.9, 5.0, 9.0)] == [0, 0, 0, 0.25, 0.5, 0.75, 1, 1]
-    assert boundaries(6.0, 1.5) == pytest.approx([1.5, 2, 3, 4, 5])
+    limits = goals(6.0, 1.5)  # 1.2 times the reference's time is 5 x
+    assert limits == pytest.approx([1.5, 2, 3, 4, 5])
+    shares = [float(share(r >= limits)) for r in (0.5, 1.0, 1.9, 2.0, 3.0, 4.9, 5.0, 9.0)]
+    assert shares == [0, 0, 0, 0.25, 0.5, 0.75, 1, 1]
 
 
-def test_an_ambiguous_time_is_decided_for_the_student():
-    bar = PROBLEM.speed.bar
-    assert decide(evidence(timing=timed(speedup=bar - 0.05, spread=0.1))).code == "AC"
-    assert decide(evidence(timing=timed(speedup=bar - 0.15, spread=0.1))).code == "SLOW"
+def test_limits_follow_the_reference_round_by_round():
+    assert goals([6.0, 3.6], 1.5).shape == (2, 5)
+    assert goals([6.0, 3.6], 1.5)[:, 4] == pytest.approx([5, 3])
+
+
+def test_an_ambiguous_time_says_so_and_takes_nothing():
+    check = checks(evidence(timing=timed(spread=0.1)))["fast_enough"]
+    assert check.passed is True and "decided in your favour" in check.message
+
+
+def test_a_time_that_is_not_believed_is_nobodys_mark():
+    t = replace(timed(), doubt="1 s is less than 2 s")
+    verdict = decide(evidence(timing=t))
+    assert (verdict.code, verdict.points) == ("IE", 0)
+    assert "1 s is less than 2 s" in verdict.message
 
 
 def array(*values):
