@@ -11,12 +11,12 @@ from grader import caches, devices
 from grader.devices import Device, Run
 from grader.evidence import BuildError, Built, Side, Timing
 from grader.measure.sizing import timed_case
-from grader.problems.model import Array, Case, Problem
+from grader.problems.model import Array, Case, Kernel, Problem
 from grader.program import Program, ProgramError
 from grader.sandbox import VERDICTS, Limits, Outcome, Zygote
 from grader.submission import Cell
 
-LIMITS = Limits(cpu_s=30, wall_s=40, memory_mb=3072, threads=True)
+LIMITS = Limits(cpu_s=30, wall_s=40, memory_mb=3072, header_kb=32 << 10, threads=True)
 _SAID = {
     "time": "the Python code of the submission did not end in time: is there an endless loop outside the kernel?",
     "memory": "the submission needs too much memory",
@@ -81,7 +81,7 @@ class Bench:
         request = {
             "cells": [[c.label, c.source] for c in cells],
             "definitions": definitions,
-            "entry": {"name": problem.entry.name, "params": [p.name for p in problem.entry.params]},
+            "entry": _entry(problem),
             "cases": [_call(problem, case) for case in cases],
         }
         outcome = self._students.run("grader.jobs:record", request, [], LIMITS)
@@ -150,15 +150,24 @@ def _like(device: Device) -> str:
     return {7: "virtual:t4", 8: "virtual:a100", 9: "virtual:h100"}.get(device.describe()["cc"][0], "virtual:h100")
 
 
+def _entry(problem: Problem) -> dict:
+    entry = problem.entry
+    kind = "kernel" if isinstance(entry, Kernel) else "function"
+    return {"name": entry.name, "kind": kind, "params": [p.name for p in entry.params]}
+
+
 def _call(problem: Problem, case: Case) -> dict:
-    args = []
-    for p in problem.entry.params:
+    args: list[dict] = []
+    entry = problem.entry
+    for p in entry.params:
         if isinstance(p, Array):
-            args.append({"array": p.name, "dtype": p.dtype, "shape": list(p.shape(case.sizes)), "role": p.role})
+            shape = list(p.shape(case.sizes))
+            args.append({"array": p.name, "dtype": p.dtype, "shape": shape, "role": p.role, "where": p.where})
         else:
             args.append({"scalar": p.name, "dtype": p.dtype, "value": p.value(case.sizes)})
-    entry = problem.entry
-    launch = {"grid": list(entry.grid(case.sizes)), "block": list(entry.block(case.sizes))}
+    launch = {}
+    if isinstance(entry, Kernel):
+        launch = {"grid": list(entry.grid(case.sizes)), "block": list(entry.block(case.sizes))}
     return {"name": case.name, "args": args, **launch}
 
 
@@ -181,10 +190,17 @@ def _checked(outcome: Outcome, problem: Problem, cases: Sequence[Case]) -> Built
 
 def _check_arrays(program: Program, problem: Problem, case: Case) -> None:
     """Inputs and outputs are exactly those that the exercise handed out."""
-    have = {(b.name, b.role, b.dtype, b.shape) for b in program.buffers if b.role != "temp"}
-    want = {(a.name, a.role, np.dtype(a.dtype).str, tuple(a.shape(case.sizes))) for a in problem.entry.arrays}
-    if have != want:
+    have = {(b.name, b.role, b.dtype, b.shape, b.kind) for b in program.buffers if b.role != "temp"}
+    want = {
+        (a.name, a.role, np.dtype(a.dtype).str, tuple(a.shape(case.sizes)), _KINDS.get(a.where, a.where))
+        for a in problem.entry.arrays
+        if a.role != "scratch"
+    }
+    if have != want or program.clock != problem.entry.clock:
         raise ProgramError(f"{case.name}: the arrays are not those of the exercise")
+
+
+_KINDS = {"pinned": "host"}  # Array.where -> Buffer.kind, where they differ
 
 
 def _ended(outcome: Outcome) -> BuildError:

@@ -67,6 +67,7 @@ class RunResult:
     fault: Fault | None = None
     overrun: tuple[str, ...] = ()  # outputs whose guard bands were written
     changed: tuple[str, ...] = ()  # read-only inputs that were written
+    late: tuple[str, ...] = ()  # outputs that were not complete when a host function returned
     poison: int = 0xCB  # byte that filled the outputs before the run
     sanitized: bool = False  # the sanitizers watched
 

@@ -15,7 +15,7 @@ import types
 import warnings
 from dataclasses import dataclass, field
 
-from grader import explain, program_check  # noqa: F401  (imported now: the child cannot read it later)
+from grader import explain, host, program_check  # noqa: F401  (imported now: the child cannot read it later)
 from grader.program import ProgramError
 from grader.recording import Declared, Recorder
 
@@ -25,6 +25,7 @@ _DEFINITIONS = (
     *(ast.Assign, ast.AnnAssign, ast.AugAssign),
 )
 MAX_TEXT = 4000
+LAUNCH_S = 6.0  # no launch of an exercise takes this long
 _kept: list = []  # arrays, until the process ends: freeing one would make the device do the work
 
 
@@ -69,11 +70,12 @@ def warm() -> None:
 
 
 def record(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
-    """Run the cells, find the entry, launch it once a case under the recorder.
+    """Run the cells, find the entry, launch or call it once a case under the recorder.
 
-    request: cells [[label, source]], definitions (run only these), entry {name, params}, cases [{name, grid, block,
-    args}] where an argument is {array, dtype, shape, role} or {scalar, dtype, value}. Reply: programs {case: [header,
-    first blob, blobs]}, failed_cells, and error {code, message, detail} or null.
+    request: cells [[label, source]], definitions (run only these), entry {name, kind, params}, cases [{name, args}, for
+    a kernel with grid and block] where an argument is {array, dtype, shape, role, where} or {scalar, dtype, value}; kind
+    is "kernel" or "function". Reply: programs {case: [header, first blob, blobs]}, failed_cells, and error {code,
+    message, detail} or null.
     """
     warnings.simplefilter("ignore")
     reply, out = {"programs": {}, "failed_cells": [], "error": None}, []
@@ -84,9 +86,10 @@ def record(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
     try:
         with driver.record(recorder):  # from the start: what the cells allocate may be used by the kernel
             cells.run(request["cells"], request["definitions"])
-            kernel = _find_kernel(cells, request["entry"])
+            find, use = (_find_kernel, _launch) if request["entry"]["kind"] == "kernel" else (_find_function, _called)
+            entry = find(cells, request["entry"])
             for case in request["cases"]:
-                header, contents = _launch(kernel, case, recorder, cells).to_parts()
+                header, contents = use(entry, case, recorder, cells).to_parts()
                 reply["programs"][case["name"]] = [header, len(out), len(contents)]
                 out += contents
     except Failure as e:
@@ -144,24 +147,44 @@ def _plain_python(source: str) -> str:
     return "\n".join(_MAGIC.sub(r"\1pass", line) for line in source.split("\n"))
 
 
-def _find_kernel(cells: _Cells, entry: dict):
-    from numba.cuda.dispatcher import CUDADispatcher
-
-    name, params = entry["name"], entry["params"]
-    wanted = f"{name}({', '.join(params)})"
+def _find(cells: _Cells, entry: dict) -> tuple:
+    """(what the submission defines under the entry's name, "name(a, b)")."""
+    name = entry["name"]
+    wanted = f"{name}({', '.join(entry['params'])})"
     found = cells.module.__dict__.get(name)
     if found is None:
         if broken := cells.who_defines(name):
             raise Failure("CE", f"{cells.failed[broken]}; so {wanted} is not defined")
         raise Failure("CE", f"the submission does not define {wanted}")
+    return found, wanted
+
+
+def _find_kernel(cells: _Cells, entry: dict):
+    from numba.cuda.dispatcher import CUDADispatcher
+
+    found, wanted = _find(cells, entry)
     if not isinstance(found, CUDADispatcher):
         if inspect.isfunction(found):
-            raise Failure("CE", f"{name} is a plain Python function: put @cuda.jit on the line above it")
-        raise Failure("CE", f"{name} is a {type(found).__name__}, not a kernel made with @cuda.jit")
-    has = list(inspect.signature(found.py_func).parameters)
-    if len(has) != len(params):
-        raise Failure("CE", f"{name} takes {len(has)} parameters ({', '.join(has)}); it is called as {wanted}")
+            raise Failure("CE", f"{entry['name']} is a plain Python function: put @cuda.jit on the line above it")
+        raise Failure("CE", f"{entry['name']} is a {type(found).__name__}, not a kernel made with @cuda.jit")
+    _check_parameters(found.py_func, entry, wanted)
     return found
+
+
+def _find_function(cells: _Cells, entry: dict):
+    found, wanted = _find(cells, entry)
+    if not inspect.isfunction(found):
+        said = "a kernel" if hasattr(found, "py_func") else f"a {type(found).__name__}"
+        raise Failure("CE", f"{entry['name']} is {said}: the exercise asks for a plain Python function {wanted}")
+    _check_parameters(found, entry, wanted)
+    return found
+
+
+def _check_parameters(function, entry: dict, wanted: str) -> None:
+    has = list(inspect.signature(function).parameters)
+    if len(has) != len(entry["params"]):
+        said = f"{entry['name']} takes {len(has)} parameters ({', '.join(has)}); it is called as {wanted}"
+        raise Failure("CE", said)
 
 
 def _launch(kernel, case: dict, recorder: Recorder, cells: _Cells):
@@ -203,14 +226,46 @@ def _read(address: int, nbytes: int) -> bytes:
     return out.tobytes()
 
 
-def _failure(e: BaseException, cells: _Cells) -> Failure:
+def _called(function, case: dict, recorder: Recorder, cells: _Cells):
+    """Call a host function twice, with other numbers in its arrays; it must ask for the same both times."""
+    import grader.vgpu
+
+    options = grader.vgpu.options()
+    options.racecheck = options.initcheck = False  # hazards are looked for in the replay
+    options.deadline = LAUNCH_S
+    try:
+        first, second = (host.call(function, case, recorder, seed) for seed in (1, 2))
+    except host.Raised as e:
+        raise _failure(e.__cause__, cells, f"{function.__name__} failed") from None
+    except ProgramError as e:
+        raise Failure("RTE", str(e)) from None
+    if said := host.difference(first, second):
+        raise Failure("RTE", f"{function.__name__} {said}")
+    return first
+
+
+def _failure(e: BaseException, cells: _Cells, what: str = "the launch failed") -> Failure:
     """What a launch that raised tells the student."""
     text = "".join(traceback.format_exception_only(e))
     if type(e).__module__.startswith("numba") or type(e) is KeyError:
         return Failure("CE", explain.sentence(e, cells.sources), text)
     if "CUDA_ERROR_INVALID_PTX" in str(e):
         return Failure("CE", explain.sentence(RuntimeError(_refused_ptx() or str(e)), cells.sources), text)
-    return Failure("RTE", f"the launch failed: {explain.one_line(e)}", text)
+    if "CUDA_ERROR_LAUNCH_TIMEOUT" in str(e):
+        return Failure("TLE", f"{what}: {explain.one_line(e)}", text)
+    return Failure("RTE", f"{what}: {explain.one_line(e)}{_found()}", text)
+
+
+def _found() -> str:
+    """What a sanitizer said of a fault, which a CUresult cannot say."""
+    import grader.vgpu
+
+    faults = [f for f in grader.vgpu.findings() if getattr(f, "tool", "") == "memcheck"]
+    return (
+        f" ({explain.at(os.path.basename(faults[-1].file or ''), faults[-1].line)}: {faults[-1].message})"
+        if faults
+        else ""
+    )
 
 
 def _refused_ptx() -> str:

@@ -12,22 +12,26 @@ import json
 import os
 import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
-VERSION = 1
+VERSION = 2
 MAGIC = b"CAMPPROG"
 MAX_HEADER = 32 << 20
 MAX_MODULES, MAX_MODULE_BYTES = 64, 4 << 20
 MAX_BUFFERS, MAX_BUFFER_BYTES = 4096, 16 << 30
 MAX_OPS = 200_000
+MAX_NODES = 20_000
 MAX_ARGS = 4096
 MAX_BLOB_BYTES = 256 << 20
 
 ROLES = ("input", "output", "inout", "temp")
-KINDS = ("device", "managed", "host", "pageable")
+KINDS = ("device", "managed", "host", "pageable")  # "host" is pinned
+CLOCKS = ("device", "host")
+LOCATIONS = ("device", "host")
+ADVICE = tuple(p + a for a in ("read_mostly", "preferred_location", "accessed_by") for p in ("", "unset_"))
 DTYPES = ("", "|b1", "|i1", "|u1", "<i2", "<u2", "<f2", "<i4", "<u4", "<f4", "<i8", "<u8", "<f8", "<c8", "<c16")
 
 _NAME = re.compile(r"[A-Za-z_$%][\w$%]{0,1023}\Z")
@@ -49,6 +53,11 @@ class Buffer:
     dtype: str = ""  # NumPy's spelling ("<f4"); empty for temporary memory
     shape: tuple[int, ...] = ()  # elements in each dimension
     initial: int | None = None  # blob with the bytes it held before the timed part; None: not written
+
+
+# --- operations ------------------------------------------------------------------------------------------------------
+# A stream is an index into Program.streams; 0 is the legacy default stream. Events and instantiated graphs are numbers
+# of the recording, which mean nothing but that the same number is the same thing.
 
 
 @dataclass(frozen=True)
@@ -84,13 +93,18 @@ class Launch:
 
 @dataclass(frozen=True)
 class Copy:
+    """`rows` rows of `nbytes` bytes. Both ends lie in one buffer each, pageable ones included."""
+
     op: ClassVar[str] = "copy"
     to: Place
     source: Place | None  # None: the bytes of `blob`
-    nbytes: int
-    blob: int | None = None  # bytes that the host computed itself
+    nbytes: int  # of one row
+    blob: int | None = None  # bytes that the host computed itself, rows joined
     stream: int = 0
-    blocking: bool = False  # the host waited for it
+    blocking: bool = False  # the call was the one without Async
+    rows: int = 1
+    to_pitch: int = 0  # bytes from row to row
+    source_pitch: int = 0
 
 
 @dataclass(frozen=True)
@@ -99,14 +113,84 @@ class Fill:
     to: Place
     width: int  # bytes of one value: 1, 2 or 4
     value: int
-    count: int  # values
+    count: int  # values in a row
     stream: int = 0
+    rows: int = 1
+    pitch: int = 0  # bytes from row to row
+
+
+@dataclass(frozen=True)
+class Alloc:
+    """The buffer exists from here on, and not before: allocated in the timed part."""
+
+    op: ClassVar[str] = "alloc"
+    buffer: int
+    stream: int | None = None  # None: at once; else in the order of a stream
+
+
+@dataclass(frozen=True)
+class Free:
+    op: ClassVar[str] = "free"
+    buffer: int
+    stream: int | None = None  # None: at once, after waiting for the device; else in the order of a stream
+
+
+@dataclass(frozen=True)
+class HostWrite:
+    """The host's own code has written these bytes of memory that it shares with the device, or of a pageable array."""
+
+    op: ClassVar[str] = "host_write"
+    to: Place
+    blob: int
+
+
+@dataclass(frozen=True)
+class HostCopy:
+    """The host's own code has copied between two buffers that it can reach."""
+
+    op: ClassVar[str] = "host_copy"
+    to: Place
+    source: Place
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Register:
+    """Pageable memory is page-locked (cuMemHostRegister), the whole of a buffer or a part."""
+
+    op: ClassVar[str] = "register"
+    place: Place
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Unregister:
+    op: ClassVar[str] = "unregister"
+    place: Place  # where a registered part begins
+
+
+@dataclass(frozen=True)
+class Prefetch:
+    op: ClassVar[str] = "prefetch"
+    place: Place
+    nbytes: int
+    location: str  # one of LOCATIONS
+    stream: int = 0
+
+
+@dataclass(frozen=True)
+class Advise:
+    op: ClassVar[str] = "advise"
+    place: Place
+    nbytes: int
+    advice: str  # one of ADVICE
+    location: str  # one of LOCATIONS
 
 
 @dataclass(frozen=True)
 class Record:
     op: ClassVar[str] = "record"
-    event: int  # small number
+    event: int
     stream: int = 0
 
 
@@ -124,7 +208,44 @@ class Sync:
     id: int = 0  # stream or event number
 
 
-Op = Launch | Copy | Fill | Record | Wait | Sync
+@dataclass(frozen=True)
+class Node:
+    """A node of a graph."""
+
+    work: Launch | Copy | Fill | None  # None: an empty node. Its stream means nothing
+    after: tuple[int, ...] = ()  # indices of earlier nodes
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph is instantiated, however it was made: by capture or node by node."""
+
+    op: ClassVar[str] = "graph"
+    exec: int
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class GraphUpdate:
+    """An instantiated graph takes other parameters; its shape stays."""
+
+    op: ClassVar[str] = "graph_update"
+    exec: int
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class GraphLaunch:
+    op: ClassVar[str] = "graph_launch"
+    exec: int
+    stream: int = 0
+
+
+Op = (
+    Launch | Copy | Fill | Alloc | Free | HostWrite | HostCopy | Register | Unregister | Prefetch | Advise
+    | Record | Wait | Sync | Graph | GraphUpdate | GraphLaunch
+)  # fmt: skip
+OPS: tuple[type, ...] = get_args(Op)
 
 
 @dataclass(frozen=True)
@@ -136,6 +257,7 @@ class Program:
     ops: tuple[Op, ...]  # the timed part, in submission order
     blobs: tuple[bytes, ...] = ()  # contents for Buffer.initial and Copy.blob
     streams: tuple[str, ...] = ("legacy",)  # kind of stream i: "legacy", "per-thread", "blocking", "non-blocking"
+    clock: str = "device"  # what is timed: "device" between two events; "host" from the first call to the last's end
 
     @classmethod
     def make(cls, buffers: Iterable[Buffer], modules: Iterable[bytes], ops: Iterable[Op], **rest: Any) -> "Program":
@@ -149,8 +271,12 @@ class Program:
         return {b.name: i for i, b in enumerate(self.buffers) if b.role in roles}
 
     def launches(self) -> list[Launch]:
-        """The launches, in submission order."""
+        """The launches, in submission order; those that are nodes of graphs are not among them."""
         return [op for op in self.ops if isinstance(op, Launch)]
+
+    def graphs(self) -> dict[int, Graph]:
+        """Instantiated graphs by their number, as they were when they were made."""
+        return {op.exec: op for op in self.ops if isinstance(op, Graph)}
 
     def to_parts(self) -> tuple[dict, list[bytes]]:
         """(header fit for JSON, blobs): PTX modules first, then contents."""
@@ -159,6 +285,7 @@ class Program:
             "modules": len(self.modules),
             "buffers": [asdict(b) for b in self.buffers],
             "streams": list(self.streams),
+            "clock": self.clock,
             "ops": [_plain(op) for op in self.ops],
         }
         return header, [*self.modules, *self.blobs]
@@ -220,6 +347,14 @@ def parse_json(raw: bytes) -> dict:
     return value
 
 
+def work_of(op: object) -> Iterator[Launch | Copy | Fill]:
+    """Kernels, copies and fills that an operation puts on the device or into a graph: itself, or its nodes."""
+    if isinstance(op, Graph | GraphUpdate):
+        yield from (n.work for n in op.nodes if n.work is not None)
+    elif isinstance(op, Launch | Copy | Fill):
+        yield op
+
+
 def _plain(op: Op) -> dict:
     return {"op": op.op} | {f.name: _value(getattr(op, f.name)) for f in fields(op)}
 
@@ -232,6 +367,8 @@ def _value(v: Any) -> Any:
             return [v.offset, v.buffer, v.addend]
         case Place():
             return [v.buffer, v.offset]
+        case Node():
+            return [v.work and _plain(v.work), list(v.after)]
         case tuple():
             return [_value(x) for x in v]
         case _:

@@ -6,14 +6,14 @@ from math import prod
 import numpy as np
 
 from grader import program as p
-from grader.program import Buffer, Copy, Fill, Launch, Place, Program, ProgramError, Record, Relocation, Sync, Wait
+from grader.program import Buffer, Copy, Fill, Launch, Node, Place, Program, ProgramError, Relocation
 
 STREAM_KINDS = ("legacy", "per-thread", "blocking", "non-blocking")
 
 
 def build(header: object, blobs: list[bytes]) -> Program:
     """The program that the parts describe. ProgramError when any part is not as `grader.program` documents it."""
-    top = _Fields(header, "program", ("version", "modules", "buffers", "streams", "ops"))
+    top = _Fields(header, "program", ("version", "modules", "buffers", "streams", "clock", "ops"))
     if top.integer("version", 0, 1 << 16) != p.VERSION:
         raise ProgramError(f"version {header['version']} of the program format; this grader reads {p.VERSION}")
     if not all(type(b) is bytes for b in blobs) or sum(map(len, blobs)) > p.MAX_BLOB_BYTES:
@@ -32,8 +32,9 @@ def build(header: object, blobs: list[bytes]) -> Program:
     if len(names) != len(set(names)):
         raise ProgramError("two buffers have the same name")
     where = _Where(buffers, count, contents, len(streams))
-    ops = tuple(_op(o, i, where) for i, o in enumerate(top.sequence("ops", 0, p.MAX_OPS)))
-    return Program(buffers, tuple(modules), ops, tuple(contents), streams)
+    ops = tuple(_op(o, f"operation {i}", where) for i, o in enumerate(top.sequence("ops", 0, p.MAX_OPS)))
+    check_lifetimes(buffers, ops)
+    return Program(buffers, tuple(modules), ops, tuple(contents), streams, top.text("clock", p.CLOCKS))
 
 
 class _Fields:
@@ -85,6 +86,12 @@ class _Where:
 
     def stream(self, f: _Fields) -> int:
         return f.integer("stream", 0, self.streams - 1)
+
+    def stream_or_none(self, f: _Fields) -> int | None:
+        return None if f.value["stream"] is None else self.stream(f)
+
+    def blob(self, f: _Fields) -> int:
+        return f.integer("blob", 0, len(self.contents) - 1)
 
 
 def _integer(v: object, low: int, high: int, what: str) -> int:
@@ -146,49 +153,183 @@ def _launch(f: _Fields, where: _Where) -> Launch:
 
 
 def _copy(f: _Fields, where: _Where) -> Copy:
-    nbytes = f.integer("nbytes", 1, p.MAX_BUFFER_BYTES)
+    nbytes, rows = f.integer("nbytes", 1, p.MAX_BUFFER_BYTES), f.integer("rows", 1, 1 << 24)
+    to_pitch, source_pitch = _pitch(f, "to_pitch", nbytes, rows), _pitch(f, "source_pitch", nbytes, rows)
     source, blob = f.value["source"], f.value["blob"]
     if (source is None) == (blob is None):
         raise ProgramError(f"{f.what}: either a source or a blob")
-    if blob is not None and len(where.contents[f.integer("blob", 0, len(where.contents) - 1)]) != nbytes:
+    if blob is not None and (len(where.contents[where.blob(f)]) != nbytes * rows or source_pitch not in (0, nbytes)):
         raise ProgramError(f"{f.what}: the blob has another size than the copy")
+    extent = source_pitch * (rows - 1) + nbytes
     return Copy(
-        to=where.place(f.value["to"], nbytes, f.what),
-        source=None if source is None else where.place(source, nbytes, f.what),
+        to=where.place(f.value["to"], to_pitch * (rows - 1) + nbytes, f.what),
+        source=None if source is None else where.place(source, extent, f.what),
         nbytes=nbytes,
         blob=blob,
         stream=where.stream(f),
         blocking=f.flag("blocking"),
+        rows=rows,
+        to_pitch=to_pitch,
+        source_pitch=source_pitch,
     )
+
+
+def _pitch(f: _Fields, key: str, nbytes: int, rows: int) -> int:
+    if rows == 1:
+        return f.integer(key, 0, 0)
+    return f.integer(key, nbytes, p.MAX_BUFFER_BYTES)
 
 
 def _fill(f: _Fields, where: _Where) -> Fill:
     width = f.integer("width", 1, 4)
     if width == 3:
         raise ProgramError(f"{f.what}: width is 1, 2 or 4")
-    count = f.integer("count", 1, p.MAX_BUFFER_BYTES)
-    to = where.place(f.value["to"], width * count, f.what)
-    return Fill(to, width, f.integer("value", 0, 2 ** (8 * width) - 1), count, where.stream(f))
+    count, rows = f.integer("count", 1, p.MAX_BUFFER_BYTES), f.integer("rows", 1, 1 << 24)
+    pitch = _pitch(f, "pitch", width * count, rows)
+    to = where.place(f.value["to"], pitch * (rows - 1) + width * count, f.what)
+    return Fill(to, width, f.integer("value", 0, 2 ** (8 * width) - 1), count, where.stream(f), rows, pitch)
 
 
-def _sync(f: _Fields, where: _Where) -> Sync:
-    return Sync(f.text("what", ("stream", "event", "context")), f.integer("id", 0, 1 << 16))
+def _alloc(f: _Fields, where: _Where) -> p.Alloc:
+    buffer = where.buffer(f.value["buffer"], f.what)
+    b = where.buffers[buffer]
+    if b.role != "temp" or b.initial is not None or b.kind == "pageable":
+        raise ProgramError(f"{f.what}: only new temporary memory can be allocated")
+    return p.Alloc(buffer, where.stream_or_none(f))
 
 
+def _host_write(f: _Fields, where: _Where) -> p.HostWrite:
+    blob = where.blob(f)
+    to = where.place(f.value["to"], len(where.contents[blob]), f.what)
+    return p.HostWrite(_reached_by_host(to, f, where), blob)
+
+
+def _host_copy(f: _Fields, where: _Where) -> p.HostCopy:
+    nbytes = f.integer("nbytes", 1, p.MAX_BUFFER_BYTES)
+    to, source = (where.place(f.value[k], nbytes, f.what) for k in ("to", "source"))
+    return p.HostCopy(_reached_by_host(to, f, where), _reached_by_host(source, f, where), nbytes)
+
+
+def _reached_by_host(place: Place, f: _Fields, where: _Where) -> Place:
+    if where.buffers[place.buffer].kind == "device":
+        raise ProgramError(f"{f.what}: the host cannot reach device memory")
+    return place
+
+
+def _range(f: _Fields, where: _Where, kind: str) -> tuple[Place, int]:
+    nbytes = f.integer("nbytes", 1, p.MAX_BUFFER_BYTES)
+    place = where.place(f.value["place"], nbytes, f.what)
+    if where.buffers[place.buffer].kind != kind:
+        raise ProgramError(f"{f.what}: not {kind} memory")
+    return place, nbytes
+
+
+def _prefetch(f: _Fields, where: _Where) -> p.Prefetch:
+    return p.Prefetch(*_range(f, where, "managed"), f.text("location", p.LOCATIONS), where.stream(f))
+
+
+def _advise(f: _Fields, where: _Where) -> p.Advise:
+    return p.Advise(*_range(f, where, "managed"), f.text("advice", p.ADVICE), f.text("location", p.LOCATIONS))
+
+
+def _sync(f: _Fields, where: _Where) -> p.Sync:
+    what = f.text("what", ("stream", "event", "context"))
+    return p.Sync(what, f.integer("id", 0, where.streams - 1 if what == "stream" else _MAX_NUMBER))
+
+
+def _nodes(f: _Fields, where: _Where) -> tuple[Node, ...]:
+    nodes = []
+    for value in f.sequence("nodes", 1, p.MAX_NODES):
+        if type(value) not in (list, tuple) or len(value) != 2 or type(value[1]) not in (list, tuple):
+            raise ProgramError(f"{f.what}: a node is [work, after]")
+        work = (
+            None
+            if value[0] is None
+            else _op(value[0], f"{f.what}, node {len(nodes)}", where, ("launch", "copy", "fill"))
+        )
+        after = tuple(_integer(k, 0, len(nodes) - 1, f"{f.what}: after") for k in value[1])
+        nodes.append(Node(work, after))
+    return tuple(nodes)
+
+
+def _graph(f: _Fields, where: _Where) -> p.Graph:
+    return p.Graph(f.integer("exec", 0, _MAX_NUMBER), _nodes(f, where))
+
+
+def _graph_update(f: _Fields, where: _Where) -> p.GraphUpdate:
+    return p.GraphUpdate(f.integer("exec", 0, _MAX_NUMBER), _nodes(f, where))
+
+
+_MAX_NUMBER = 1 << 31  # of events and graphs
 _READ = {
-    "launch": (_launch, Launch),
-    "copy": (_copy, Copy),
-    "fill": (_fill, Fill),
-    "record": (lambda f, w: Record(f.integer("event", 0, 1 << 16), w.stream(f)), Record),
-    "wait": (lambda f, w: Wait(w.stream(f), f.integer("event", 0, 1 << 16)), Wait),
-    "sync": (_sync, Sync),
+    "launch": _launch,
+    "copy": _copy,
+    "fill": _fill,
+    "alloc": _alloc,
+    "free": lambda f, w: p.Free(w.buffer(f.value["buffer"], f.what), w.stream_or_none(f)),
+    "host_write": _host_write,
+    "host_copy": _host_copy,
+    "register": lambda f, w: p.Register(*_range(f, w, "pageable")),
+    "unregister": lambda f, w: p.Unregister(w.place(f.value["place"], 1, f.what)),
+    "prefetch": _prefetch,
+    "advise": _advise,
+    "record": lambda f, w: p.Record(f.integer("event", 0, _MAX_NUMBER), w.stream(f)),
+    "wait": lambda f, w: p.Wait(w.stream(f), f.integer("event", 0, _MAX_NUMBER)),
+    "sync": _sync,
+    "graph": _graph,
+    "graph_update": _graph_update,
+    "graph_launch": lambda f, w: p.GraphLaunch(f.integer("exec", 0, _MAX_NUMBER), w.stream(f)),
 }
+_KEYS = {cls.op: ("op", *(f.name for f in fields(cls))) for cls in p.OPS}
 
 
-def _op(value: object, i: int, where: _Where) -> p.Op:
+def _op(value: object, what: str, where: _Where, allowed=tuple(_READ)) -> p.Op:
     kind = value.get("op") if type(value) is dict else None
-    if type(kind) is not str or kind not in _READ:
-        raise ProgramError(f"operation {i}: unknown kind")
-    read, cls = _READ[kind]
-    keys = ("op", *(f.name for f in fields(cls)))
-    return read(_Fields(value, f"operation {i} ({kind})", keys), where)
+    if type(kind) is not str or kind not in allowed:
+        raise ProgramError(f"{what}: unknown kind")
+    return _READ[kind](_Fields(value, f"{what} ({kind})", _KEYS[kind]), where)
+
+
+def check_lifetimes(buffers: tuple[Buffer, ...], ops: tuple[p.Op, ...]) -> None:
+    """Every operation uses memory that exists when it is submitted, and graphs that were made. ProgramError if not."""
+    later = [op.buffer for op in ops if isinstance(op, p.Alloc)]
+    live = set(range(len(buffers))) - set(later)
+    freed: set[int] = set()
+    uses: dict[int, set[int]] = {}  # graph -> buffers
+    registered: set[Place] = set()
+    for i, op in enumerate(ops):
+        what = f"operation {i} ({op.op})"
+        if isinstance(op, p.Alloc):
+            if op.buffer in live | freed:
+                raise ProgramError(f"{what}: buffer {op.buffer} is allocated twice")
+            live.add(op.buffer)
+        elif isinstance(op, p.Free):
+            if op.buffer not in live or buffers[op.buffer].role != "temp" or buffers[op.buffer].kind == "pageable":
+                raise ProgramError(f"{what}: buffer {op.buffer} is not there to be freed")
+            live.remove(op.buffer)
+            freed.add(op.buffer)
+        elif isinstance(op, p.Register):
+            registered.add(op.place)
+        elif isinstance(op, p.Unregister):
+            if op.place not in registered:
+                raise ProgramError(f"{what}: nothing was registered there")
+            registered.remove(op.place)
+        if isinstance(op, p.Graph | p.GraphUpdate):
+            if isinstance(op, p.Graph) == (op.exec in uses):
+                raise ProgramError(f"{what}: graph {op.exec} is made twice, or was never made")
+            uses[op.exec] = _touched(op)
+        elif isinstance(op, p.GraphLaunch) and op.exec not in uses:
+            raise ProgramError(f"{what}: graph {op.exec} was never made")
+        needed = uses[op.exec] if isinstance(op, p.GraphLaunch) else _touched(op)
+        if not needed <= live and not isinstance(op, p.Free):
+            raise ProgramError(f"{what}: buffer {min(needed - live)} is not allocated at this point")
+
+
+def _touched(op: p.Op) -> set[int]:
+    """Buffers that an operation names."""
+    found = {getattr(op, k).buffer for k in ("to", "source", "place") if getattr(op, k, None) is not None}
+    for work in p.work_of(op):
+        found |= {work.to.buffer} if hasattr(work, "to") else {r.buffer for r in work.relocations}
+        if getattr(work, "source", None) is not None:
+            found.add(work.source.buffer)
+    return found

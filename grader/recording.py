@@ -7,19 +7,35 @@ from bisect import bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from grader.program import Buffer, Copy, Fill, Launch, Op, Place, Program, ProgramError, Record, Relocation, Sync, Wait
+from grader import program as p
+from grader.hostbytes import HostBytes
+from grader.program import (
+    Buffer,
+    Copy,
+    Fill,
+    Launch,
+    Node,
+    Op,
+    Place,
+    Program,
+    ProgramError,
+    Record,
+    Relocation,
+    Sync,
+    Wait,
+)
 
 MAX_INITIAL = 64 << 20
 _STREAMS = {"blocking": "blocking", "nonblocking": "non-blocking", "per_thread": "per-thread"}
 _SILENT = {
-    "module_unload",
-    "symbol",
-    "attribute",
-    "stream_destroy",
-    "event_create",
-    "event_destroy",
-    "elapsed",
-    "query",
+    *("module_unload", "symbol", "attribute", "stream_destroy", "event_create", "event_destroy", "elapsed"),
+    *("graph_destroy", "pool", "pool_set", "pool_destroy"),
+}
+_REFUSED = {
+    "host_func": "a host function in a stream cannot be replayed: wait for the stream and go on in Python",
+    "discard": "discarding managed memory cannot be replayed yet: leave it out",
+    "peer": "more than one GPU cannot be replayed yet",
+    "pool_access": "more than one GPU cannot be replayed yet",
 }
 
 
@@ -30,9 +46,10 @@ class Declared:
     name: str
     address: int
     nbytes: int
-    role: str  # "input", "output" or "inout"
+    role: str  # "input", "output", "inout" or "temp"
     dtype: str  # "<f4"
     shape: tuple[int, ...]
+    kind: str = "device"  # one of program.KINDS
 
 
 class Recorder:
@@ -44,7 +61,7 @@ class Recorder:
 
     def __init__(self, read: Callable[[int, int], bytes]):
         self._read = read
-        self._live: dict[int, tuple[int, str]] = {}  # address -> (nbytes, kind)
+        self._live: dict[int, tuple[int, str]] = {}  # address -> (nbytes, kind); pageable arrays while they are known
         self._sorted: list[int] = []
         self._ptx: dict[int, bytes] = {}
         self._stream_kinds: dict[int, str] = {}
@@ -56,36 +73,46 @@ class Recorder:
     def __call__(self, op: dict) -> None:
         """Take one operation."""
         kind = op["op"]
-        if kind == "alloc":
-            self._alloc(op["address"], op["nbytes"], op["kind"])
-        elif kind == "free":
-            self._free(op["address"])
-        elif kind == "module":
-            self._ptx[op["module"]] = op["ptx"].rstrip(b"\0")
-        elif kind == "symbol":
-            self._symbols.append((op["address"], op["address"] + op["nbytes"]))
-        elif kind == "stream":
-            self._stream_kinds[op["stream"]] = _STREAMS[op["kind"]]
-        elif self._recording and kind not in _SILENT and self.reason is None:
-            try:
+        try:
+            if kind == "alloc":
+                self._alloc(op)
+            elif kind == "free":
+                self._free(op["address"], op["stream"])
+            elif kind == "module":
+                self._ptx[op["module"]] = op["ptx"].rstrip(b"\0")
+            elif kind == "symbol":
+                self._symbols.append((op["address"], op["address"] + op["nbytes"]))
+            elif kind == "stream":
+                self._stream_kinds[op["stream"]] = _STREAMS[op["kind"]]
+            elif self._recording and kind not in _SILENT and self.reason is None:
                 self._take(kind, op)
-            except ProgramError as e:
-                self.reason = str(e)
+        except ProgramError as e:
+            self.reason = self.reason or str(e)
 
-    def begin(self, declared: list[Declared]) -> None:
-        """The timed part starts: from here on operations are kept."""
+    def begin(self, declared: list[Declared], clock: str = "device") -> None:
+        """The timed part starts: from here on operations are kept. `clock`: as in Program."""
         self._buffers: list[Buffer] = []
         self._index: dict[int, int] = {}  # address of a live allocation -> buffer
         self._modules: dict[int, int] = {}
         self._streams: dict[int, int] = {0: 0}
         self._blobs: list[bytes] = []
         self._ops: list[Op] = []
+        self._execs: dict[int, int] = {}
+        self._events: dict[int, int] = {}
+        self._clock = clock
+        self._host = HostBytes()
         self.reason = None
         for d in declared:
+            if d.kind == "pageable":
+                self._appear(d.address, d.nbytes, "pageable")
             if d.address not in self._live:
                 raise ProgramError(f"array {d.name} is not in device memory")
-            self._index[d.address] = len(self._buffers)
-            self._buffers.append(Buffer(d.nbytes, self._live[d.address][1], d.role, d.name, d.dtype, d.shape))
+            name, dtype, shape = (d.name, d.dtype, d.shape) if d.role != "temp" else ("", "", ())
+            index = self._index[d.address] = len(self._buffers)
+            self._buffers.append(Buffer(d.nbytes, self._live[d.address][1], d.role, name, dtype, shape))
+            if d.kind != "device":
+                note = self._host.watch if d.kind == "pageable" else self._host.add
+                note(index, d.address, d.nbytes)
         others = [a for a in self._live if a not in self._index]
         if sum(self._live[a][0] for a in others) > MAX_INITIAL:
             raise ProgramError(
@@ -102,9 +129,11 @@ class Recorder:
 
     def end(self) -> Program:
         """The timed part is submitted: the program. ProgramError says why there can be none."""
+        if self._recording and self.reason is None:
+            self._host_wrote()
         self._recording = False
-        for address in self._declared:
-            self._free(address)  # no part of a later timed part
+        for address in [*self._declared, *(a for a, (_, kind) in self._live.items() if kind == "pageable")]:
+            self._vanish(address)  # no part of a later timed part
         if self.reason:
             raise ProgramError(self.reason)
         built_in = [a for a in self._index if any(str(a).encode() in self._ptx[m] for m in self._modules)]
@@ -117,26 +146,82 @@ class Recorder:
             self._ops,
             blobs=tuple(self._blobs),
             streams=tuple(names[s] for s in self._streams),
+            clock=self._clock,
         )
 
-    def _alloc(self, address: int, nbytes: int, kind: str) -> None:
-        kind = "host" if kind == "registered" else kind
+    # --- memory ---------------------------------------------------------------------------------------------------
+
+    def _alloc(self, op: dict) -> None:
+        address, nbytes, kind = op["address"], op["nbytes"], op["kind"]
+        if kind == "registered":
+            self._register(address, nbytes)
+            return
+        self._appear(address, nbytes, kind)
+        if self._recording:
+            index = self._add(address, nbytes, kind, None)
+            if self._clock == "host":
+                stream = None if op["stream"] is None else self._stream(op["stream"])
+                self._ops.append(p.Alloc(index, stream))
+
+    def _register(self, address: int, nbytes: int) -> None:
+        """Pageable memory is page-locked: an array of the exercise, or memory of the program's own."""
+        if not self._recording:
+            self._appear(address, nbytes, "host")
+            return
+        self._host_wrote()
+        place = self._find(address)
+        if place is None or place[1] + nbytes > self._buffers[place[0]].nbytes:
+            place = self._new_pageable(address, nbytes), 0
+            self._host.drop(place[0])
+            self._host.add(place[0], address, nbytes)
+        self._host.registered(place[0])
+        self._ops.append(p.Register(Place(*place), nbytes))
+
+    def _free(self, address: int, stream: int | None) -> None:
+        if self._recording and self._inside_pageable(address, 1):
+            place = self._place(address)
+            self._host.unregistered(place.buffer)
+            self._ops.append(p.Unregister(place))
+            return
+        if self._recording and self._clock == "host" and address in self._index:
+            self._host_wrote()
+            self._ops.append(p.Free(self._index[address], None if stream is None else self._stream(stream)))
+        self._vanish(address)
+
+    def _appear(self, address: int, nbytes: int, kind: str) -> None:
         self._live[address] = (nbytes, kind)
         insort(self._sorted, address)
-        if self._recording:
-            self._add(address, nbytes, kind, None)
 
-    def _free(self, address: int) -> None:
+    def _vanish(self, address: int) -> None:
         if self._live.pop(address, None) is not None:
             del self._sorted[bisect_right(self._sorted, address) - 1]
-            if self._recording:
-                self._index.pop(address, None)
+            index = self._index.pop(address, None) if self._recording else None
+            if index is not None:
+                self._host.drop(index)
 
-    def _add(self, address: int, nbytes: int, kind: str, contents: bytes | None) -> None:
-        if contents is not None:
-            self._blobs.append(contents)
-        self._index[address] = len(self._buffers)
-        self._buffers.append(Buffer(nbytes, kind, "temp", initial=None if contents is None else len(self._blobs) - 1))
+    def _add(self, address: int, nbytes: int, kind: str, contents: bytes | None) -> int:
+        index = self._index[address] = len(self._buffers)
+        initial = None if contents is None else self._blob(contents)
+        self._buffers.append(Buffer(nbytes, kind, "temp", initial=initial))
+        if kind in ("host", "managed"):
+            self._host.add(index, address, nbytes)
+        return index
+
+    def _new_pageable(self, address: int, nbytes: int) -> int:
+        """Ordinary memory of the submission's own. What lay there before has been freed meanwhile."""
+        for start in [s for s in self._sorted if s < address + nbytes and s + self._live[s][0] > address]:
+            if self._live[start][1] != "pageable" or start in self._declared:
+                raise ProgramError("a copy reaches beyond an array of the exercise")
+            self._vanish(start)
+        self._appear(address, nbytes, "pageable")
+        index = self._index[address] = len(self._buffers)
+        self._buffers.append(Buffer(nbytes, "pageable", "temp"))
+        self._host.keep(index, address, nbytes)
+        return index
+
+    def _blob(self, contents: bytes) -> int:
+        self._blobs.append(bytes(contents))
+        return len(self._blobs) - 1
 
     def _find(self, address: int) -> tuple[int, int] | None:
         """(buffer, offset) of an address inside a live allocation, or one past the end of one."""
@@ -160,51 +245,158 @@ class Recorder:
     def _stream(self, number: int) -> int:
         return self._streams.setdefault(number, len(self._streams))
 
+    # --- what the host's own code does between the calls -----------------------------------------------------------
+
+    def _host_wrote(self) -> None:
+        """Say what the host has written to pageable arrays of the exercise since the last operation."""
+        for buffer, offset, data in self._host.changes():
+            self._host_write(Place(buffer, offset), data)
+
+    def _host_write(self, to: Place, data: bytes) -> None:
+        source = self._host.source_of(data, to)
+        if source:
+            self._ops.append(p.HostCopy(to, Place(*source), len(data)))
+        else:
+            self._ops.append(p.HostWrite(to, self._blob(data)))
+
+    # --- operations -----------------------------------------------------------------------------------------------
+
     def _take(self, kind: str, op: dict) -> None:
-        if kind == "launch":
-            if op["cluster"]:
-                raise ProgramError("a launch with clusters cannot be replayed yet")
-            args = bytearray(op["args"])
-            relocations = []
-            for offset in range(0, len(args) - 7, 8):
-                found = self._find(int.from_bytes(args[offset : offset + 8], "little"))
-                if found:
-                    relocations.append(Relocation(offset, *found))
-                    args[offset : offset + 8] = bytes(8)
-            module = self._modules.setdefault(op["module"], len(self._modules))
-            grid, block = tuple(op["grid"]), tuple(op["block"])
-            launch = Launch(module, op["kernel"], grid, block, op["shared"], bytes(args), tuple(relocations))
-            self._ops.append(replace(launch, stream=self._stream(op["stream"]), cooperative=op["cooperative"]))
-        elif kind in ("set", "copy") and self._touches_symbol(op):
-            pass  # numba's own: kernels compiled with debug=True have an error flag, cleared before and read after
+        if op["device"]:
+            raise ProgramError(_REFUSED["peer"])
+        if kind in ("set", "copy") and self._touches_symbol(op):
+            return  # numba's own: kernels compiled with debug=True have an error flag, cleared before and read after
+        if kind == "landed":
+            self._host.landed(*self._find(op["address"]), op["nbytes"])
+            return
+        self._host_wrote()
+        if kind == "host":
+            place = self._place(op["address"])
+            if not self._host.told_before(place.buffer, place.offset, op["data"]):
+                self._host_write(place, op["data"])
+        elif kind in ("launch", "set"):
+            self._ops.append(replace(self._work(kind, op), stream=self._stream(op["stream"])))
         elif kind == "copy":
             self._ops.append(self._copy(op))
-        elif kind == "set":
-            if op["rows"] != 1:
-                raise ProgramError("a 2-D memset cannot be replayed yet")
-            to, stream = self._place(op["dst"]), self._stream(op["stream"])
-            self._ops.append(Fill(to, op["element"], op["value"], op["count"], stream))
         elif kind == "event":
-            self._ops.append(Record(op["event"], self._stream(op["stream"])))
+            self._ops.append(Record(self._event(op["event"]), self._stream(op["stream"])))
         elif kind == "wait":
-            self._ops.append(Wait(self._stream(op["stream"]), op["event"]))
+            self._ops.append(Wait(self._stream(op["stream"]), self._event(op["event"])))
         elif kind == "sync":
-            number = op["id"] or 0
-            self._ops.append(Sync(op["kind"], self._stream(number) if op["kind"] == "stream" else number))
+            self._sync(op["kind"], op["id"] or 0)
+        elif kind == "query":
+            if op["ready"]:  # what the host does from here on, it does after that
+                self._sync(op["kind"], op["id"])
+        elif kind == "prefetch":
+            location = op["location"].partition(":")[0]
+            stream = self._stream(op["stream"])
+            self._ops.append(p.Prefetch(self._place(op["address"]), op["nbytes"], location, stream))
+        elif kind == "advise":
+            location = op["location"].partition(":")[0]
+            self._ops.append(p.Advise(self._place(op["address"]), op["nbytes"], op["advice"], location))
+        elif kind == "graph":
+            made = self._execs.setdefault(op["exec"], len(self._execs))
+            self._ops.append(p.Graph(made, self._nodes(op["nodes"])))
+        elif kind in ("graph_update", "graph_launch"):
+            if op["exec"] not in self._execs:
+                raise ProgramError("the graph was made before the function was called: capture it inside")
+            made = self._execs[op["exec"]]
+            if kind == "graph_update":
+                self._ops.append(p.GraphUpdate(made, self._nodes(op["nodes"])))
+            else:
+                self._ops.append(p.GraphLaunch(made, self._stream(op["stream"])))
         else:
-            raise ProgramError(f"the operation {kind!r} cannot be replayed yet")
+            raise ProgramError(_REFUSED.get(kind, f"the operation {kind!r} cannot be replayed yet"))
+
+    def _sync(self, what: str, number: int) -> None:
+        of = {"stream": self._stream, "event": self._event}.get(what, int)
+        self._ops.append(Sync(what, of(number)))
+
+    def _event(self, number: int) -> int:
+        return self._events.setdefault(number, len(self._events))
+
+    def _work(self, kind: str, op: dict) -> Launch | Fill:
+        """A kernel or a memset, of a stream or of a graph."""
+        if kind == "set":
+            return Fill(
+                self._place(op["dst"]), op["element"], op["value"], op["count"], rows=op["rows"],
+                pitch=op["pitch"] if op["rows"] > 1 else 0,
+            )  # fmt: skip
+        if op["cluster"]:
+            raise ProgramError("a launch with clusters cannot be replayed yet")
+        args = bytearray(op["args"])
+        relocations = []
+        for offset in range(0, len(args) - 7, 8):
+            found = self._find(int.from_bytes(args[offset : offset + 8], "little"))
+            if found:
+                relocations.append(Relocation(offset, *found))
+                args[offset : offset + 8] = bytes(8)
+        module = self._modules.setdefault(op["module"], len(self._modules))
+        grid, block = tuple(op["grid"]), tuple(op["block"])
+        launch = Launch(module, op["kernel"], grid, block, op["shared"], bytes(args), tuple(relocations))
+        return replace(launch, cooperative=op["cooperative"])
 
     def _copy(self, op: dict) -> Copy:
-        if op["rows"] != 1:
-            raise ProgramError("a 2-D copy cannot be replayed yet")
-        if op["dst_device"] is None:
-            raise ProgramError(
-                "results were copied to ordinary host memory in the timed part; that cannot be replayed yet"
-            )
-        blob = None
-        if op["data"] is not None:
-            self._blobs.append(bytes(op["data"]))
-            blob = len(self._blobs) - 1
-        source = None if blob is not None else self._place(op["src"])
+        if op["kind"] == "p2p":
+            raise ProgramError(_REFUSED["peer"])
+        blob, source = None, None
+        if op["data"] is None:
+            source = self._place(op["src"])
+        else:
+            found = self._pageable_source(op)
+            source, blob = (found, None) if found else (None, self._blob(op["data"]))
+        if op["dst_device"] is None and not self._inside_pageable(op["dst"], _extent(op, "dst")):
+            self._new_pageable(op["dst"], _extent(op, "dst"))
         stream = self._stream(op["stream"])
-        return Copy(self._place(op["dst"]), source, op["nbytes"], blob, stream, blocking=not op["async"])
+        copy = Copy(self._place(op["dst"]), source, op["nbytes"], blob, stream, blocking=not op["async"])
+        if op["rows"] > 1:
+            joined = {"source_pitch": op["nbytes"] if blob is not None else op["src_pitch"]}
+            copy = replace(copy, rows=op["rows"], to_pitch=op["dst_pitch"], **joined)
+        return copy
+
+    def _pageable_source(self, op: dict) -> Place | None:
+        """Where the bytes of a copy from ordinary memory are in the program; None: the host made them."""
+        if self._inside_pageable(op["src"], _extent(op, "src")):
+            place = self._place(op["src"])
+            if op["rows"] > 1 or self._host.holds(place.buffer, place.offset, op["data"]):
+                return place
+        if op["rows"] > 1:
+            return None
+        found = self._host.source_of(op["data"])
+        if found is None:
+            return None
+        index = self._new_pageable(op["src"], len(op["data"]))  # the host has copied it to memory of its own
+        self._host.landed(index, 0, len(op["data"]))
+        self._ops.append(p.HostCopy(Place(index, 0), Place(*found), len(op["data"])))
+        return Place(index, 0)
+
+    def _inside_pageable(self, address: int, nbytes: int) -> bool:
+        found = self._find(address)
+        if found is None:
+            return False
+        buffer = self._buffers[found[0]]
+        return buffer.kind == "pageable" and found[1] + nbytes <= buffer.nbytes
+
+    def _nodes(self, nodes: list[dict]) -> tuple[Node, ...]:
+        return tuple(Node(self._node(n), tuple(n["after"])) for n in nodes)
+
+    def _node(self, node: dict) -> Launch | Copy | Fill | None:
+        kind = node["op"]
+        if not node["enabled"]:
+            raise ProgramError("a graph with a node that is switched off cannot be replayed: make it without that node")
+        if kind in ("launch", "set"):
+            return self._work(kind, node)
+        if kind == "copy":
+            if None in (node["dst_device"], node["src_device"]):
+                raise ProgramError(
+                    "a graph that copies from or to ordinary memory cannot be replayed: use pinned memory"
+                )
+            return self._copy(node | {"stream": 0, "async": True, "data": None})
+        if kind == "empty":
+            return None
+        raise ProgramError(f"a graph with a node of the kind {kind!r} cannot be replayed: keep it out of the graph")
+
+
+def _extent(op: dict, end: str) -> int:
+    """Bytes from the first that a copy touches at one end to the last."""
+    return op[f"{end}_pitch"] * (op["rows"] - 1) + op["nbytes"]

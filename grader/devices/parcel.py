@@ -79,6 +79,7 @@ def unpack_reply(header: dict, blobs: Sequence[bytes], runs: Sequence[Run], kind
                 fault=Fault(**fault) if fault else None,
                 overrun=tuple(got["overrun"]),
                 changed=tuple(got["changed"]),
+                late=tuple(got["late"]),
                 poison=run.poison,
                 sanitized=got["sanitized"],
             )

@@ -1,10 +1,14 @@
 """What the virtual driver can tell of a replay beyond what any driver can: findings, faults, counters."""
 
 from collections import Counter
+from dataclasses import replace
+from itertools import islice
 
 import grader.vgpu
+from grader.vgpu.driver.clock import CLOCK
 from grader.vgpu.driver.state import driver
 from grader.vgpu.jit import layout
+from grader.vgpu.timeline import COPIES, Timeline
 
 
 class VirtualProbe:
@@ -15,6 +19,7 @@ class VirtualProbe:
         self._options.deadline = launch_s
         self._counters: Counter = Counter()
         self._fault: dict | None = None
+        self._marks: list[tuple[int, int]] = []  # spans and calls so far
         grader.vgpu.on_launch(self._saw)
 
     def start(self, sanitize: bool, profile: bool) -> None:
@@ -24,6 +29,11 @@ class VirtualProbe:
         driver.findings.clear()
         self._counters.clear()
         self._fault = None
+        self._marks.clear()
+
+    def mark(self) -> None:
+        """The timed part starts or ends here."""
+        self._marks.append((len(CLOCK.spans), len(CLOCK.calls)))
 
     def stop(self) -> None:
         """See no more launches."""
@@ -46,8 +56,12 @@ class VirtualProbe:
         return self._fault
 
     def counters(self) -> dict[str, float]:
-        """Sums over the run's launches."""
-        return dict(self._counters)
+        """Sums over the run's launches, and what the timeline of the timed part shows (see `timeline_of`)."""
+        if len(self._marks) < 2:
+            return dict(self._counters)
+        (spans, calls), (last_span, last_call) = self._marks
+        shown = Timeline(list(islice(CLOCK.spans, spans, last_span)), list(islice(CLOCK.calls, calls, last_call)))
+        return dict(self._counters) | timeline_of(shown)
 
     def _saw(self, kernel, work, result, span) -> None:
         if result.fault is not None:
@@ -55,6 +69,26 @@ class VirtualProbe:
             file = _basename(getattr(f, "file", ""))
             self._fault = {"kind": f.kind, "message": f.message, "line": f.line or None, "file": file}
         self._counters.update(counters_of(result.counters))
+
+
+def timeline_of(shown: Timeline) -> dict[str, float]:
+    """Figures in microseconds of the modelled clock, but for the first.
+
+    copies_overlapped: share of the copies' time during which a kernel ran, 0 to 1; only where something was copied.
+    kernels_us, copies_us: during which a kernel, or a copy, ran. idle_us: between the first and the last piece of work
+    during which the device had nothing to do. faults_us: that kernels and the host waited for pages of managed memory.
+    waits_us: that the host spent in calls that wait.
+    """
+    copies = [s for s in shown.spans if s.kind in COPIES]
+    waits = [c for c in shown.calls if c.name.endswith("Synchronize")]
+    found = {
+        "kernels_us": shown.kernels,
+        "copies_us": Timeline([replace(s, kind="kernel") for s in copies]).kernels,
+        "idle_us": shown.idle,
+        "faults_us": shown.faults,
+        "waits_us": sum(c.end_us - c.start_us for c in waits),
+    }
+    return found | ({"copies_overlapped": shown.overlap} if copies else {})
 
 
 def counters_of(counters) -> dict[str, float]:

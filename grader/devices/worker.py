@@ -81,7 +81,7 @@ def replay_virtual(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]
     from grader.devices.probe import VirtualProbe
 
     probe = VirtualProbe(request["launch_s"])
-    return _replay(request, blobs, Player(name=probe.name), probe)
+    return _replay(request, blobs, Player(name=probe.name, mark=probe.mark), probe)
 
 
 def serve_cuda() -> None:
@@ -118,13 +118,14 @@ def serve_cuda() -> None:
 
 
 def _replay(request: dict, blobs: list[bytes], player, probe, nvml=None) -> tuple[dict, list[bytes]]:
-    from grader.devices.player import DeviceError
+    from grader.devices.driver import DeviceError
 
     reply: dict = {"device": _about(player.ordinal)["name"], "runs": []}
     out: list[bytes] = []
     for run in parcel.unpack_request(request, blobs):
         sanitize = run["sanitize"] and probe is not None
-        entry = {"outputs": {}, "seconds": None, "fault": None, "overrun": [], "changed": [], "sanitized": sanitize}
+        entry = {"outputs": {}, "seconds": None, "fault": None, "sanitized": sanitize}
+        entry |= {"overrun": [], "changed": [], "late": []}
         entry |= {"host_seconds": None, "card": None}
         if probe:
             probe.start(sanitize, profile=run["timed"])
@@ -133,7 +134,8 @@ def _replay(request: dict, blobs: list[bytes], player, probe, nvml=None) -> tupl
         flush = request["flush"] if run["timed"] else 0
         try:
             played = player.play(run["program"], run["inputs"], poison, request.get("guard", 0), flush)
-            entry |= {"seconds": played.seconds, "overrun": list(played.overrun), "changed": list(played.changed)}
+            entry["seconds"] = played.seconds
+            entry |= {k: list(getattr(played, k)) for k in ("overrun", "changed", "late")}
             if probe is None:  # a model's seconds have nothing to do with the host's
                 entry |= {"host_seconds": played.host_seconds, "card": nvml.state() if nvml else None}
             for name, contents in played.outputs.items():
@@ -156,11 +158,11 @@ _NOTHING: dict = {"findings": [], "counters": {}}
 def _about(ordinal: int) -> dict:
     from cuda.bindings import driver as cu
 
-    from grader.devices.player import _call
+    from grader.devices.driver import call
 
-    _call(cu.cuInit, 0)
-    device = _call(cu.cuDeviceGet, ordinal)
-    name = _call(cu.cuDeviceGetName, 256, device).split(b"\0")[0].decode()
+    call(cu.cuInit, 0)
+    device = call(cu.cuDeviceGet, ordinal)
+    name = call(cu.cuDeviceGetName, 256, device).split(b"\0")[0].decode()
     cc = _attribute(device, 75), _attribute(device, 76)
     # Two transfers a clock; a fused multiply-add is two operations, and tensor cores do float32 in the shape of TF32 up
     # to 8 times as fast (A100: 156 against 19.5 TFLOP/s, NVIDIA A100 datasheet).
@@ -169,7 +171,7 @@ def _about(ordinal: int) -> dict:
     return {
         "name": name,
         "cc": list(cc),
-        "driver": _call(cu.cuDriverGetVersion),
+        "driver": call(cu.cuDriverGetVersion),
         "memory_bytes_per_s": memory,
         "flop_per_s": flop,
         "l2_bytes": _attribute(device, 38),
@@ -189,6 +191,6 @@ def _lanes(cc: tuple[int, int]) -> int:
 def _attribute(device, number: int) -> int:
     from cuda.bindings import driver as cu
 
-    from grader.devices.player import _call
+    from grader.devices.driver import call
 
-    return _call(cu.cuDeviceGetAttribute, cu.CUdevice_attribute(number), device)
+    return call(cu.cuDeviceGetAttribute, cu.CUdevice_attribute(number), device)

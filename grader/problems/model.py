@@ -32,8 +32,10 @@ class Array:
 
     name: str
     shape: Callable[[Sizes], tuple[int, ...]]
-    role: str = "input"  # "input" (read only), "output" (poisoned before every run) or "inout"
+    # "input" (read only), "output" (poisoned before every run), "inout", or "scratch" (poisoned, and nobody looks)
+    role: str = "input"
     dtype: str = "<f4"
+    where: str = "device"  # or, for a host function, "pinned", "pageable" (a plain NumPy array) or "managed"
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,9 @@ class Scalar:
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """The student writes a kernel; the grader launches it."""
-
+class _Entry:
     name: str  # what the submission must define
     params: tuple[Array | Scalar, ...]  # in the order of the call
-    grid: Callable[[Sizes], tuple[int, ...]]  # blocks, as the student would write it in [grid, block]
-    block: Callable[[Sizes], tuple[int, ...]]  # threads
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -63,6 +61,26 @@ class Kernel:
     def signature(self) -> str:
         """ "transpose(a, out)"."""
         return f"{self.name}({', '.join(p.name for p in self.params)})"
+
+
+@dataclass(frozen=True)
+class Kernel(_Entry):
+    """The student writes a kernel; the grader launches it."""
+
+    grid: Callable[[Sizes], tuple[int, ...]]  # blocks, as the student would write it in [grid, block]
+    block: Callable[[Sizes], tuple[int, ...]]  # threads
+    clock = "device"  # as in grader.program.Program
+
+
+@dataclass(frozen=True)
+class HostFunction(_Entry):
+    """The student writes the host's code: a plain function that copies, launches and waits by itself.
+
+    It is called once a size, with arrays that lie where the exercise says, and recorded; outputs must be complete when
+    it returns. What is timed is the whole call, by the host's clock.
+    """
+
+    clock = "host"
 
 
 @dataclass(frozen=True)
@@ -91,7 +109,7 @@ class Problem:
     name: str  # "02_transpose": also its folder
     title: str
     statement: str  # one or two sentences
-    entry: Kernel
+    entry: Kernel | HostFunction
     cases: tuple[Case, ...]  # public sizes
     secret: Callable[[np.random.Generator], list[Case]]  # more sizes, near the public ones
     inputs: Callable[[np.random.Generator, Sizes], Arrays]  # fresh content, adversarial

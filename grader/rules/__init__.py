@@ -14,35 +14,71 @@ from grader.rules.correctness import (
     repeatable,
     right_values,
 )
+from grader.rules.host import (
+    allocates_nothing_between,
+    copies_pinned_memory,
+    few_host_waits,
+    launches_as_graph,
+    no_page_faults,
+    overlaps,
+    spreads_over_streams,
+    waits_for_results,
+    works_on_device,
+)
 from grader.rules.speed import coalesced, fast_enough, few_bytes, no_bank_conflicts
 
 __all__ = [
     "CLEAN",
     "Check",
     "Rule",
+    "allocates_nothing_between",
     "coalesced",
     "copies_ahead",
     "copies_asynchronously",
+    "copies_pinned_memory",
     "correct",
+    "correct_host",
     "fast",
     "few_bytes",
+    "few_host_waits",
     "judge",
+    "launches_as_graph",
     "no_bank_conflicts",
+    "no_page_faults",
+    "overlaps",
+    "spreads_over_streams",
     "structure",
     "waits_at_mbarriers",
 ]
 
 _BUILT = ("compiles",)
-_ENDED = ("compiles", "as_launched", "finishes", "in_bounds")
-CLEAN = (*_ENDED, "initialised", "race_free", "barriers_met", "inputs_kept", "right_values", "repeatable")
+# A rule waits for those of these that its exercise has.
+_ENDED = ("compiles", "as_launched", "works_on_device", "finishes", "in_bounds")
+CLEAN = (
+    *(*_ENDED, "initialised", "race_free", "barriers_met"),
+    *("inputs_kept", "right_values", "repeatable", "waits_for_results"),
+)
 
 
 def correct(values: float, hazards: float) -> tuple[Rule, ...]:
-    """The rules that every exercise starts with; the `hazards` points are paid when no sanitizer complains at all."""
-    clean = ("right_values", "in_bounds", "initialised", "race_free", "barriers_met")
+    """The rules that every exercise with a kernel starts with; the `hazards` points are paid when no sanitizer complains
+    at all."""
+    return (Rule(compiles, code="CE"), Rule(as_launched, code="SV", needs=_BUILT), *_right(values, hazards))
+
+
+def correct_host(values: float, hazards: float) -> tuple[Rule, ...]:
+    """The same for a host function."""
     return (
         Rule(compiles, code="CE"),
-        Rule(as_launched, code="SV", needs=_BUILT),
+        Rule(works_on_device, code="WA", needs=_BUILT),
+        *_right(values, hazards),
+        Rule(waits_for_results, 0, "WA", _ENDED),
+    )
+
+
+def _right(values: float, hazards: float) -> tuple[Rule, ...]:
+    clean = ("right_values", "in_bounds", "initialised", "race_free", "barriers_met", "waits_for_results")
+    return (
         Rule(finishes, code="RTE", needs=_BUILT),
         Rule(in_bounds, 0, "RTE", _BUILT),
         Rule(initialised, 0, "RTE", _BUILT),

@@ -13,7 +13,8 @@ def compiles(e: Evidence) -> Check:
     """The function is there, takes the right parameters and compiles."""
     error = e.built.error
     if error is None:
-        return passed(f"{e.problem.entry.signature} compiled")
+        done = "compiled" if e.problem.entry.clock == "device" else "was called and recorded"
+        return passed(f"{e.problem.entry.signature} {done}")
     return failed(error.message, code=error.code)
 
 

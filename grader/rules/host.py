@@ -1,0 +1,141 @@
+"""Rules on a host function: what its recording asks of CUDA, and what the timeline of the timed run shows."""
+
+from collections import Counter
+
+from grader.evidence import Evidence
+from grader.program import Alloc, Copy, Free, Graph, GraphLaunch, Launch, Program, Sync, work_of
+from grader.rules.check import Check, failed, passed, unknown
+
+
+def works_on_device(e: Evidence) -> Check:
+    """The work is done by kernels."""
+    for name, program in e.built.programs.items():
+        if not sum(kernels_launched(program)):
+            return failed(f"{name}: no kernel is launched")
+    return passed("kernels are launched at every size")
+
+
+def waits_for_results(e: Evidence) -> Check:
+    """When the function returns, its results are there."""
+    for run in e.runs:
+        if late := {n for r in run.results for n in r.late}:
+            return failed(
+                f"{run.case.name}: {', '.join(sorted(late))} was not complete when the function returned",
+                "Copies to pinned memory and kernels go on when the call is over: wait for every stream at the end.",
+            )
+    return passed("nothing was still under way when the function returned")
+
+
+def overlaps(e: Evidence, share: float = 0.3) -> Check:
+    """Copies run while kernels run."""
+    got = _counters(e).get("copies_overlapped")
+    if got is None:
+        return unknown("this device does not tell what runs at the same time")
+    said = f"a kernel runs during {got:.0%} of the copies' time"
+    if got >= share:
+        return passed(said)
+    return failed(
+        f"{said}; {share:.0%} is asked",
+        "Work in one stream keeps its order. Which streams could copy the next chunk while this one is computed?",
+    )
+
+
+def spreads_over_streams(e: Evidence, least: int = 2) -> Check:
+    """The work is spread over several streams."""
+    streams = {op.stream for op in _program(e).ops if isinstance(op, Launch | Copy | GraphLaunch)}
+    said = f"{len(streams)} stream{'' if len(streams) == 1 else 's'} with kernels or copies"
+    if len(streams) >= least:
+        return passed(said)
+    return failed(f"{said}; at least {least} are asked", "Give every call its stream; without one it is the default.")
+
+
+def copies_pinned_memory(e: Evidence) -> Check:
+    """What is copied lies in pinned memory."""
+    program = _program(e)
+    copies = [w for op in program.ops for w in work_of(op) if isinstance(w, Copy)]
+    plain = [c for c in copies if _pageable(program, c)]
+    if not plain:
+        return passed(f"{len(copies)} copies, none from or to pageable memory")
+    return failed(
+        f"{len(plain)} of {len(copies)} copies are from or to pageable memory",
+        "A plain NumPy array is pageable, and a copy of a slice is a plain array: use the pinned array itself.",
+    )
+
+
+def few_host_waits(e: Evidence, most: int = 1) -> Check:
+    """The host waits only where it must."""
+    ops = _program(e).ops
+    waits = sum(isinstance(op, Sync) for op in ops)
+    blocking = sum(isinstance(op, Copy) and op.blocking for op in ops)
+    said = f"the host waits {waits} times for the device and makes {blocking} blocking copies"
+    if waits + blocking <= most:
+        return passed(said)
+    return failed(
+        f"{said}; {most} in all are asked at most",
+        "A stream can wait for an event of another one while the host goes on: event.record(a), event.wait(b).",
+    )
+
+
+def launches_as_graph(e: Evidence, share: float = 0.9, graphs: int = 1) -> Check:
+    """Short kernels are launched as a graph."""
+    program = _program(e)
+    alone, inside = kernels_launched(program)
+    made = sum(isinstance(op, Graph) for op in program.ops)
+    launches = sum(isinstance(op, GraphLaunch) for op in program.ops)
+    said = f"{inside} of {alone + inside} kernels by {launches} launches of {made} graph{'' if made == 1 else 's'}"
+    if made > graphs:
+        return failed(f"{said}; {graphs} made once will do", "Capture and instantiate once, outside of the loop.")
+    if inside >= share * (alone + inside):
+        return passed(said)
+    return failed(
+        f"{said}; {share:.0%} is asked",
+        "Capture one round of launches, instantiate it, and launch the graph as often as there are rounds.",
+    )
+
+
+def allocates_nothing_between(e: Evidence, most: int = 0) -> Check:
+    """Nothing is allocated or freed between kernels by a call that waits."""
+    slow = sum(isinstance(op, Alloc | Free) and op.stream is None for op in _program(e).ops)
+    if slow <= most:
+        return passed(f"{slow} calls that allocate or free outside the order of a stream")
+    return failed(
+        f"{slow} calls that allocate or free outside the order of a stream; at most {most} are asked",
+        "Allocate once, before the loop, or from a pool in the order of the stream.",
+    )
+
+
+def no_page_faults(e: Evidence, share: float = 0.02) -> Check:
+    """Nobody waits for page faults."""
+    c = _counters(e)
+    if "faults_us" not in c:
+        return unknown("this device does not tell of page faults")
+    waited, whole = c["faults_us"], e.timing.sides["submission"].seconds * 1e6
+    said = f"{waited:.0f} of {whole:.0f} us are page faults"
+    if waited <= share * whole:
+        return passed(said)
+    return failed(f"{said}; {share:.0%} is allowed", "Prefetch what the next kernel touches, in its stream.")
+
+
+def kernels_launched(program: Program) -> tuple[int, int]:
+    """How many kernels run because of (launches, launches of graphs)."""
+    inside = {n: sum(isinstance(w, Launch) for w in work_of(graph)) for n, graph in program.graphs().items()}
+    counted = Counter(op.exec for op in program.ops if isinstance(op, GraphLaunch))
+    return len(program.launches()), sum(inside[n] * times for n, times in counted.items())
+
+
+def _pageable(program: Program, copy: Copy) -> bool:
+    ends = [copy.to, *([copy.source] if copy.source else [])]
+    return copy.blob is not None or any(program.buffers[place.buffer].kind == "pageable" for place in ends)
+
+
+def _program(e: Evidence) -> Program:
+    """The recording of the timed size, else of the size that works the most."""
+    if e.timing is not None:
+        return e.built.programs[e.timing.case.name]
+    return max(e.built.programs.values(), key=lambda p: (len(p.ops), sum(b.nbytes for b in p.buffers)))
+
+
+def _counters(e: Evidence) -> dict[str, float]:
+    if e.timing is None or "submission" not in e.timing.sides:
+        return {}
+    return e.timing.sides["submission"].counters
