@@ -1,4 +1,5 @@
-"""What lessons and exercises import: device functions for asynchronous copies, and a small laboratory (`lab`).
+"""What lessons and exercises import: device functions for asynchronous copies, hints about managed memory, and a small
+laboratory (`lab`).
 
 The device functions are thin: one PTX instruction each, or one loop. They are the same on a GPU and on the virtual one.
 Importing this module imports numba.cuda, so `%load_ext grader` comes first where there is no GPU.
@@ -13,6 +14,7 @@ _HOME = {
         "mbarrier_arrive_expect_tx", "mbarrier_init", "mbarrier_test", "mbarrier_wait",
     ),
     "wide": ("load4", "store4"),
+    "managed": ("advise", "prefetch"),
 }  # fmt: skip
 __all__ = sorted(name for names in _HOME.values() for name in names)
 

@@ -10,7 +10,7 @@ real one every count is NaN, and Nsight Compute has the figure under the name gi
 import math
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 NAN = math.nan
@@ -226,6 +226,7 @@ ENGINES = {  # what occupies a device: name in the picture, colour, hatching
     "d2h": ("copy to host", INK[2], "\\\\"),
     "p2p": ("copy to peer", INK[4], "xx"),
     "host": ("host function", INK[5], ".."),
+    "faults": ("page faults", INK[1], "xx"),
 }
 
 
@@ -234,6 +235,27 @@ class Timeline:
 
     def __init__(self):
         self.spans: list = []
+        self.paged: dict[str, int] = {}  # what managed memory did: grader.vgpu.driver.paging.Totals, by name
+
+    @property
+    def fault_groups(self) -> float:
+        """Page faults of kernels, those that are served together counted as one. Nsight Systems: "UM GPU page faults"."""
+        return self.paged.get("fault_groups", NAN)
+
+    @property
+    def host_fault_groups(self) -> float:
+        """The same of the host. Nsight Systems: "UM CPU page faults"."""
+        return self.paged.get("host_fault_groups", NAN)
+
+    @property
+    def bytes_to_device(self) -> float:
+        """Of managed memory, on demand or prefetched."""
+        return self.paged.get("to_device", NAN)
+
+    @property
+    def bytes_to_host(self) -> float:
+        """Of managed memory, on demand, prefetched, or evicted to make room."""
+        return self.paged.get("to_host", NAN)
 
     @property
     def microseconds(self) -> float:
@@ -246,7 +268,7 @@ class Timeline:
         edges = sorted({t for s in self.spans for t in (s.start_us, s.end_us)})
         busy = 0.0
         for a, b in pairwise(edges):
-            engines = {s.engine for s in self.spans if s.start_us < b and s.end_us > a}
+            engines = {s.engine for s in self.spans if s.start_us < b and s.end_us > a} - {"faults"}
             busy += (b - a) * (len(engines) > 1)
         return busy
 
@@ -297,8 +319,14 @@ def timeline():
 
     out = Timeline()
     cuda.synchronize()
-    before = len(vgpu.spans()) if vgpu.active() else 0
+    if not vgpu.active():
+        yield out
+        cuda.synchronize()
+        return
+    from grader.vgpu.driver import paging
+
+    before, paged = len(vgpu.spans()), replace(paging.TOTALS)
     yield out
     cuda.synchronize()
-    if vgpu.active():
-        out.spans = [s for s in vgpu.spans()[before:] if s.engine in ENGINES and s.end_us > s.start_us]
+    out.paged = paging.TOTALS.since(paged)
+    out.spans = [s for s in vgpu.spans()[before:] if s.engine in ENGINES and s.end_us > s.start_us]

@@ -119,6 +119,7 @@ def callback(row: Entry, default_stream: int):
     """The ctypes callback for a row. `default_stream`: what stream handle 0 means to this client."""
     from grader.vgpu.driver import state
     from grader.vgpu.driver.clock import CLOCK
+    from grader.vgpu.driver.paging import settle
 
     function, current, initialised = row.function, row.context, row.init
     declared = [p for p in row.params if not p.implicit]
@@ -143,6 +144,7 @@ def callback(row: Entry, default_stream: int):
                     args.append(state.current_context())
                 for k, convert in ins:
                     args.append(convert(raw[k], default_stream) if convert else raw[k])
+                settle()
                 before = CLOCK.host_us
                 result = function(*args)
                 if CLOCK.host_us > before:

@@ -10,7 +10,7 @@ import bisect
 
 import numpy as np
 
-from grader.vgpu.driver import errors, recorder
+from grader.vgpu.driver import errors, paging, recorder
 from grader.vgpu.driver.abi import entry, opt, out, ptr, say, size, u32, u64
 from grader.vgpu.driver.clock import ALLOC_US, CLOCK
 from grader.vgpu.driver.errors import CudaError
@@ -34,9 +34,7 @@ class Allocation:
         self.pool = pool
         self.flags = flags
         self.id = driver.number("allocation")
-        self.location = (
-            (1, context.device.ordinal) if kind in ("device", "symbol") else (2, 0)
-        )  # CUmemLocation: where it is now
+        self.pages = None  # paging.Pages of managed memory
         self.last_prefetch: tuple[int, int] | None = None
         self.advice: dict[str, object] = {}
         self.known: np.ndarray | None = None  # the bytes as a recording has them
@@ -84,6 +82,7 @@ class Allocation:
 
     def release(self) -> None:
         """Free it."""
+        paging.drop(self)
         for context in list(self._shown_to):
             self.hide_from(context)
         self.context.memory.free(self.address)
@@ -93,6 +92,7 @@ class Allocation:
         """Take it out of the table without touching its context's memory, which is gone or has freed it."""
         for context in list(self._shown_to):
             self.hide_from(context)
+        paging.drop(self)
         driver.allocations.pop(self.address, None)
         at = bisect.bisect_left(_starts, self.address)
         if at < len(_starts) and _starts[at] == self.address:
@@ -181,6 +181,8 @@ def allocate(context: Context, nbytes: int, kind: str, stream=None, pool=None, f
         context.memory.written(address, nbytes)
     if recorder.recording():
         _tell_allocation(allocation, stream)
+    if kind == "managed":
+        paging.adopt(allocation)
     return allocation
 
 
@@ -205,6 +207,11 @@ def _tell_free(allocation: Allocation) -> None:
 
 def tell_host_writes() -> None:
     """Before an op that could see them: what the host has written to memory that it shares with the device."""
+    with paging.opened():
+        _tell_host_writes()
+
+
+def _tell_host_writes() -> None:
     for allocation in list(driver.allocations.values()):
         if not allocation.shared:
             continue

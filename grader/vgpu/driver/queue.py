@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 
-from grader.vgpu.driver import errors, recorder
+from grader.vgpu.driver import errors, paging, recorder
 from grader.vgpu.driver.abi import say
 from grader.vgpu.driver.clock import CALL_US, CLOCK
 from grader.vgpu.driver.errors import CudaError
@@ -129,12 +129,13 @@ def complete(*ops: Op | None) -> None:
         from grader.vgpu.driver.memory import tell_host_writes
 
         tell_host_writes()
-    for seq in sorted(wanted):
-        _execute(wanted[seq])
-    if recorder.recording():
-        from grader.vgpu.driver.memory import note_device_writes
+    with paging.opened():
+        for seq in sorted(wanted):
+            _execute(wanted[seq])
+        if recorder.recording():
+            from grader.vgpu.driver.memory import note_device_writes
 
-        note_device_writes()
+            note_device_writes()
 
 
 def _execute(op: Op) -> None:

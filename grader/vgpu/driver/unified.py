@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from grader.vgpu.driver import errors, recorder
+from grader.vgpu.driver import errors, paging, recorder
 from grader.vgpu.driver.abi import Param, entry, i32, ptr, size, u32, u64
 from grader.vgpu.driver.clock import CALL_US
 from grader.vgpu.driver.errors import CudaError
@@ -140,6 +140,7 @@ def _advise(ctx: Context, address: int, nbytes: int, advice: int, location: tupl
         allocation.advice.pop(name, None)
     else:
         allocation.advice[name] = where if name == "preferred_location" else True
+    paging.advised()
     if recorder.recording():
         recorder.emit(
             "advise",
@@ -186,8 +187,9 @@ class Discard(Work):
 
     def run(self, op) -> None:
         super().run(op)
-        _managed(self.address, self.nbytes)
+        allocation = _managed(self.address, self.nbytes)
         ctypes.memset(self.address, 0xCB, self.nbytes)
+        paging.discard(allocation, self.address, self.nbytes)
 
     def describe(self) -> dict:
         return {"op": "discard", "address": self.address, "nbytes": self.nbytes}

@@ -89,6 +89,7 @@ class Copy(Work):
                 ctypes.memmove(target, self.staged[row * self.nbytes : (row + 1) * self.nbytes], self.nbytes)
             if self.dst_device is None:
                 continue
+            paging.populate(target, self.nbytes, op.stream.context.device)
             if self.src_device is None:
                 written(target, self.nbytes)
             else:
@@ -141,6 +142,7 @@ class Set(Work):
         for address in range(self.dst, self.dst + max(self.pitch, 1) * self.rows, max(self.pitch, 1)):
             np.frombuffer((kind * self.count).from_address(address), kind)[:] = kind(self.value).value
             written(address, nbytes)
+            paging.populate(address, nbytes, op.stream.context.device)
         total = nbytes * self.rows
         self._occupy(op, "compute", clock.set_us(op.stream.context.device.card, total), "memset", total)
 
@@ -187,7 +189,8 @@ class Launch(Work):
         )
         code = self.kernel.code(context)
         try:
-            result = launch(code, self.grid, self.block, self.args, shared=self.shared, options=options)
+            with paging.kernel(context.device) as faults:
+                result = launch(code, self.grid, self.block, self.args, shared=self.shared, options=options)
         except ValueError as error:  # what no check before the launch could know
             raise CudaError(errors.LAUNCH_FAILED, f"kernel {self.kernel.name} cannot be launched: {error}") from None
         if result.printed:
@@ -201,11 +204,10 @@ class Launch(Work):
             card = replace(card, sms=context.sms)
         shared = kernel.static_shared + self.shared
         time = kernel_time(card, code, self.grid, self.block, shared, kernel.facts.registers, result, kernel.mix)
-        faults, moved, least = paging.touch(card, time.touched, context)
-        duration = max(time.us, least) + faults
+        fault_us, least = faults.charge(card, time.touched)
+        duration = float(max(time.us, least)) + fault_us
         span = self._occupy(op, "compute", duration, kernel.name, share=kernel.share(self, context))
-        if moved:
-            CLOCK.spans.append(paging.span(span, faults, moved))
+        faults.span(span, fault_us)
         for observer in driver.observers:
             observer(code, self, result, span)
         if result.fault is not None:
@@ -321,7 +323,7 @@ class EventWait(Work):
 
 @dataclass
 class Prefetch(Work):
-    """Move pages of managed memory. Only the timeline and the range's attributes show it: there is one memory."""
+    """Move pages of managed memory. There is one memory: only `paging`, and so the clock, knows the difference."""
 
     address: int
     nbytes: int
@@ -332,10 +334,10 @@ class Prefetch(Work):
         from grader.vgpu.driver.memory import find
 
         allocation = find(self.address)
-        before = allocation.location if allocation else (2, 0)
+        moved = 0
         if allocation:
-            allocation.location = allocation.last_prefetch = self.location
-        moved = self.nbytes if before != self.location else 0
+            allocation.last_prefetch = self.location
+            moved = paging.prefetch(allocation, self.address, self.nbytes, self.location)
         way = "h2d" if self.location[0] == 1 else "d2h"
         card = op.stream.context.device.card
         self._occupy(op, way, clock.copy_us(card, way, moved, pageable=False), "prefetch", moved)

@@ -51,7 +51,7 @@ class Memory:
         self._heap: Allocation | None = None
 
     def allocate(self, nbytes: int, kind: str = "device", *, label: str | None = None) -> Allocation:
-        """A new allocation, 256-byte aligned, poisoned, marked as never written.
+        """A new allocation, 256-byte aligned, poisoned, marked as never written. Managed memory has its pages to itself.
 
         Raises ValueError for a size that is not positive or an unknown kind, MemoryError when the host has no room.
         """
@@ -59,13 +59,15 @@ class Memory:
             raise ValueError(f"an allocation needs at least one byte, not {nbytes}")
         if kind not in KINDS:
             raise ValueError(f"unknown kind of memory {kind!r}: one of {', '.join(KINDS)}")
-        size = nbytes + 2 * RED_ZONE + 256
+        paged = kind == "managed"
+        align = mmap.PAGESIZE if paged else 256
+        size = nbytes + 2 * RED_ZONE + align
         try:
-            buffer = mmap.mmap(-1, size) if size >= 1 << 16 else np.empty(size, np.uint8)
+            buffer = mmap.mmap(-1, size) if paged or size >= 1 << 16 else np.empty(size, np.uint8)
         except (OSError, ValueError, OverflowError) as error:
             raise MemoryError(f"no room for {nbytes} bytes") from error
         base = np.frombuffer(buffer, np.uint8).ctypes.data if isinstance(buffer, mmap.mmap) else buffer.ctypes.data
-        address = (base + RED_ZONE + 255) // 256 * 256
+        address = -(-(base + RED_ZONE) // align) * align
         allocation = Allocation(address, nbytes, kind, label, self._count, buffer)
         allocation.init = np.zeros(nbytes, np.uint8)
         self._add(allocation)
