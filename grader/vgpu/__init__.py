@@ -71,7 +71,7 @@ def calls() -> list:
 
 def options():
     """What launches are checked for, to be set: racecheck, initcheck, profile (bool), deadline (seconds or None);
-    announce: whether a fault is printed at once."""
+    leakcheck: whether `finish` reports memory that was never freed; announce: whether a fault is printed at once."""
     from grader.vgpu.driver.state import driver
 
     return driver.options
@@ -86,12 +86,20 @@ def on_launch(observer) -> None:
 
 def finish() -> int:
     """Execute what is still queued, so that all that was asked for is checked; how many operations that were."""
+    from grader.vgpu import numba_adapter
     from grader.vgpu.driver.abi import LOCK
+    from grader.vgpu.driver.memory import leaks
     from grader.vgpu.driver.queue import complete
     from grader.vgpu.driver.state import driver
+    from grader.vgpu.driver.work import note
 
+    if driver.options.leakcheck:
+        numba_adapter.free_pending()
     with LOCK:
         streams = [stream for context in driver.contexts for stream in context.streams]
         waiting = sum(op.work.kind not in ("event", "wait", "free") for stream in streams for op in stream.pending)
         complete(*[stream.last for stream in streams])
+        if driver.options.leakcheck:
+            for finding in leaks():
+                note(finding)
     return waiting

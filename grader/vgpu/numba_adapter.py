@@ -13,6 +13,7 @@ does not pay for it.
 
 from __future__ import annotations
 
+import gc
 import importlib.abc
 import importlib.util
 import re
@@ -54,6 +55,16 @@ def _patch_driver(module: ModuleType) -> None:
     module._Linker.complete = complete
     if module.driver.initialization_error is not None:  # it was imported before there was a driver
         module.driver.__init__()
+
+
+def free_pending() -> None:
+    """Free what numba has put off freeing, if numba-cuda has been imported."""
+    gc.collect()
+    devices = sys.modules.get("numba.cuda.cudadrv.devices")
+    for gpu in devices.gpus if devices else ():
+        if context := gpu.primary_context:
+            context.deallocations.clear()
+            context.memory_manager.deallocations.clear()
 
 
 def _merge(texts: list[bytes]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,6 +15,7 @@ from grader.vgpu.driver.graph import Graph, Node
 from grader.vgpu.driver.queue import Op, complete, submit
 from grader.vgpu.driver.state import DEFAULT_HANDLE, EXEC, GRAPH, NODE, STREAM, Object, current_context, driver
 from grader.vgpu.driver.structs import GraphExecUpdateResultInfo, GraphInstantiateParams
+from grader.vgpu.driver.watch import WATCH
 from grader.vgpu.driver.work import Work
 
 AUTO_FREE, UPLOAD, DEVICE_LAUNCH, NODE_PRIORITY = 1, 2, 4, 8
@@ -46,14 +48,19 @@ def describe(steps: list[Step]) -> list[dict]:
 def run_steps(steps: list[Step], op: Op, ready: float) -> float:
     """Run the steps in the stream of `op`, none before `ready`; when the last one ends."""
     ops: list[Op] = []
+    numbers = op.numbers = op.numbers or itertools.count()
+    branching = op.branching or any(k - 1 not in step.after for k, step in enumerate(steps) if k)
     for step in steps:
         inner = Op(op.stream, step.work, [ops[k] for k in step.after], ready)
+        inner.numbers, inner.branching = numbers, branching
+        WATCH.node(inner, op, next(numbers), inner.deps)
         if step.enabled:
             inner.submit_us = inner.ready_us + GRAPH_GAP_US
-            step.work.run(inner)
+            WATCH.run(inner, step.work)
         else:
             inner.start_us = inner.end_us = inner.ready_us
         ops.append(inner)
+    WATCH.ran(op, ops)
     return max((inner.end_us for inner in ops), default=ready)
 
 
@@ -64,6 +71,12 @@ class GraphLaunch(Work):
     steps: list[Step]
     number: int
     kind: ClassVar[str] = "graph"
+
+    def parts(self) -> list[Work]:
+        return [step.work for step in self.steps if step.enabled]
+
+    def waits_for(self) -> list[Op]:
+        return [op for part in self.parts() for op in part.waits_for()]
 
     def run(self, op) -> None:
         op.start_us = op.ready_us

@@ -15,6 +15,8 @@ from grader.vgpu.driver.abi import entry, opt, out, ptr, say, size, u32, u64
 from grader.vgpu.driver.clock import ALLOC_US, CLOCK
 from grader.vgpu.driver.errors import CudaError
 from grader.vgpu.driver.state import Context, driver
+from grader.vgpu.driver.watch import WATCH
+from grader.vgpu.sanitize import host
 
 _starts: list[int] = []  # of driver.allocations, sorted
 
@@ -39,6 +41,7 @@ class Allocation:
         self.advice: dict[str, object] = {}
         self.known: np.ndarray | None = None  # the bytes as a recording has them
         self.freeing = False  # a stream-ordered free is queued
+        self.place = host.place() if driver.options.leakcheck else ("", 0)  # where the program asked for it
         self._shown_to: list[Context] = []
         driver.allocations[address] = self
         bisect.insort(_starts, address)
@@ -94,6 +97,7 @@ class Allocation:
             self.hide_from(context)
         paging.drop(self)
         driver.allocations.pop(self.address, None)
+        WATCH.gone(self)
         at = bisect.bisect_left(_starts, self.address)
         if at < len(_starts) and _starts[at] == self.address:
             del _starts[at]
@@ -101,6 +105,22 @@ class Allocation:
             self.context.device.used_bytes -= self.nbytes
         if self.pool is not None:
             self.pool.returned(self.nbytes)
+
+
+def leaks() -> list:
+    """A finding for each place of the program that has allocated memory which is live: for when it is at its end."""
+    from grader.vgpu.sanitize.findings import Finding
+
+    found: dict = {}
+    for allocation in driver.allocations.values():
+        if allocation.kind in ("device", "managed", "host"):
+            found.setdefault((allocation.place, allocation.kind), []).append(allocation.nbytes)
+    return [
+        Finding(
+            "memcheck", "leak", f"{sum(sizes)} bytes of {kind} memory were never freed", line, file, count=len(sizes)
+        )
+        for ((file, line), kind), sizes in found.items()
+    ]
 
 
 def find(address: int) -> Allocation | None:
@@ -129,7 +149,9 @@ def require(address: int, nbytes: int, context: Context) -> None:
     """At execution: the bytes must still be allocated, else it is an illegal address, which is sticky."""
     allocation = find(address)
     if allocation is None or address + nbytes > allocation.end:
-        say(f"a queued copy or memset of {nbytes} bytes at {address:#x} found that memory freed when it was executed")
+        why = f"a queued copy or memset of {nbytes} bytes at {address:#x} found that memory freed when it was executed"
+        say(why)
+        _report("use after free", why)
         raise CudaError(errors.ILLEGAL_ADDRESS)
 
 
@@ -294,10 +316,10 @@ def _unsafe(context: Context) -> None:
 
 def _free(allocation: Allocation) -> None:
     """Wait for the device, as cuMemFree does, and free."""
-    from grader.vgpu.driver.queue import wait_for_context
+    from grader.vgpu.driver.queue import drain
 
     if not allocation.context.fault:
-        wait_for_context(allocation.context)
+        drain(allocation.context)
     _tell_free(allocation)
     allocation.release()
 

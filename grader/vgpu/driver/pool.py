@@ -99,6 +99,16 @@ class Free(Work):
     kind: ClassVar[str] = "free"
     node_type: ClassVar[int] = 11
 
+    def title(self) -> str:
+        return "cuMemFreeAsync"
+
+    def extents(self) -> list[tuple[int, int, int, int, str]]:
+        allocation = find(self.address)
+        return [(self.address, allocation.nbytes, 1, 0, "frees")] if allocation else []
+
+    def shares(self) -> list:
+        return []
+
     def run(self, op) -> None:
         super().run(op)
         require(self.address, 1, op.stream.context)
@@ -109,6 +119,24 @@ class Free(Work):
 
 
 @dataclass
+class Allocated(Work):
+    """From here on in the stream, memory that was given out at the call may be used."""
+
+    address: int
+    nbytes: int
+    kind: ClassVar[str] = "alloc"
+
+    def title(self) -> str:
+        return "cuMemAllocAsync"
+
+    def extents(self) -> list[tuple[int, int, int, int, str]]:
+        return [(self.address, self.nbytes, 1, 0, "allocates")]
+
+    def shares(self) -> list:
+        return []
+
+
+@dataclass
 class AllocNode(Work):
     """An allocation in a graph. Its address is fixed; each launch finds it with no contents that it could rely on."""
 
@@ -116,6 +144,12 @@ class AllocNode(Work):
     nbytes: int
     kind: ClassVar[str] = "alloc"
     node_type: ClassVar[int] = 10
+
+    def title(self) -> str:
+        return "the allocation"
+
+    def extents(self) -> list[tuple[int, int, int, int, str]]:
+        return [(self.address, self.nbytes, 1, 0, "allocates")]
 
     def run(self, op) -> None:
         super().run(op)
@@ -134,6 +168,12 @@ class FreeNode(Work):
     nbytes: int
     kind: ClassVar[str] = "free"
     node_type: ClassVar[int] = 11
+
+    def title(self) -> str:
+        return "the free"
+
+    def extents(self) -> list[tuple[int, int, int, int, str]]:
+        return [(self.address, self.nbytes, 1, 0, "frees")]
 
     @classmethod
     def of(cls, address: int) -> FreeNode:
@@ -167,6 +207,8 @@ def _allocate(ctx: Context, nbytes: int, pool: Pool, stream: Stream) -> int:
         raise
     for ordinal, flags in pool.access.items():
         _show(allocation, ordinal, flags)
+    if stream.kind != "legacy" or not any(s.capture for s in stream.context.streams):
+        stream.push(Allocated(allocation.address, nbytes), host_us=0.0)
     return allocation.address
 
 

@@ -17,6 +17,7 @@ from grader.vgpu.driver.abi import say
 from grader.vgpu.driver.clock import CALL_US, CLOCK
 from grader.vgpu.driver.errors import CudaError
 from grader.vgpu.driver.state import Context, Object, driver
+from grader.vgpu.driver.watch import WATCH
 
 _sequence = itertools.count(1)
 
@@ -24,7 +25,20 @@ _sequence = itertools.count(1)
 class Op:
     """One piece of work in a stream."""
 
-    __slots__ = ("deps", "done", "end_us", "polled", "seq", "start_us", "stream", "submit_us", "work")
+    __slots__ = (
+        "branching",
+        "deps",
+        "done",
+        "end_us",
+        "numbers",
+        "point",
+        "polled",
+        "seq",
+        "start_us",
+        "stream",
+        "submit_us",
+        "work",
+    )
 
     def __init__(self, stream: Stream, work, deps: list[Op], submit_us: float):
         self.seq = next(_sequence)
@@ -33,6 +47,9 @@ class Op:
         self.deps = deps  # must be executed first; a finished one still says when it ended
         self.done = False
         self.polled = False  # a query has answered "not ready" for it
+        self.point = None  # its place in the order of the program, where racecheck watches
+        self.numbers = None  # of a graph launch: those that its nodes get
+        self.branching = False  # nodes of its graph launch are not all in one order
         self.submit_us = submit_us
         self.start_us = self.end_us = 0.0
 
@@ -52,6 +69,7 @@ class Stream(Object):
         self.priority = priority
         self.number = driver.number("stream") if number is None else number
         self.last: Op | None = None
+        self.asked = 0  # operations so far
         self.pending: list[Op] = []
         self.capture = None  # capture.Capture while capturing
         self.capture_deps: set = set()  # the nodes that the next captured one depends on
@@ -76,9 +94,15 @@ class Stream(Object):
         elif self.kind != "nonblocking" and self.context.legacy.last is not None:
             deps.append(self.context.legacy.last)
         op = Op(self, work, deps, CLOCK.spend(host_us))
+        WATCH.asked(op, work)
         self.last = op
         self.pending.append(op)
         return op
+
+    def title(self) -> str:
+        """In words."""
+        names = {"legacy": "the default stream", "per_thread": "a thread's default stream"}
+        return names.get(self.kind, f"stream {self.number}")
 
     def drop(self) -> None:
         """Forget what is queued: the context is going, or has faulted."""
@@ -116,6 +140,11 @@ def refuse_implicit_capture(stream: Stream) -> None:
 
 def complete(*ops: Op | None) -> None:
     """Execute these and all that they depend on. The host's clock does not move: `wait` does that as well."""
+    with WATCH.unwaited():
+        _complete(*ops)
+
+
+def _complete(*ops: Op | None) -> None:
     wanted: dict[int, Op] = {}
     stack = [op for op in ops if op is not None and not op.done]
     if not stack:
@@ -143,7 +172,7 @@ def _execute(op: Op) -> None:
         return
     stream = op.stream
     try:
-        op.work.run(op)
+        WATCH.run(op, op.work)
     except CudaError as error:
         if error.why:
             say(error.why)
@@ -159,7 +188,12 @@ def _execute(op: Op) -> None:
 
 def wait(*ops: Op | None) -> None:
     """Execute these, let the host's clock wait for them, and raise the fault that executing them ended in, if any."""
-    complete(*ops)
+    _complete(*ops)
+    WATCH.waited(*ops)
+    _await(*ops)
+
+
+def _await(*ops: Op | None) -> None:
     for op in ops:
         if op is not None:
             CLOCK.wait_until(op.end_us)
@@ -169,6 +203,14 @@ def wait(*ops: Op | None) -> None:
 def wait_for_context(context: Context) -> None:
     """Execute everything that the context has queued, and wait for it."""
     wait(*[stream.last for stream in context.streams])
+    context.check()
+
+
+def drain(context: Context) -> None:
+    """The same for a call that waits although the manual does not promise it: racecheck takes it for no order."""
+    ops = [stream.last for stream in context.streams]
+    complete(*ops)
+    _await(*ops)
     context.check()
 
 

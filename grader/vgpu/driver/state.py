@@ -140,7 +140,9 @@ class Driver:
         self._numbers: dict[str, itertools.count] = {}
         self.local = threading.local()
         self.findings: list = []
-        self.options = SimpleNamespace(racecheck=True, initcheck=True, profile=False, deadline=None, announce=True)
+        self.options = SimpleNamespace(
+            racecheck=True, initcheck=True, leakcheck=False, profile=False, deadline=None, announce=True
+        )
         self.observers: list[Callable] = []  # called with (kernel, work, result, span) after each kernel
         self.capture_modes = threading.local()
         self.in_callback = _InCallback()

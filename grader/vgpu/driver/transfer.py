@@ -27,6 +27,7 @@ from grader.vgpu.driver.memory import within
 from grader.vgpu.driver.queue import Stream, complete, submit, wait
 from grader.vgpu.driver.state import CONTEXT, DEFAULT_STREAM, STREAM
 from grader.vgpu.driver.structs import Memcpy2D, Memcpy3D, Memcpy3DPeer
+from grader.vgpu.driver.watch import WATCH
 from grader.vgpu.driver.work import Copy, Set
 
 HOST, DEVICE, ARRAY, UNIFIED = 1, 2, 3, 4  # CUmemorytype
@@ -137,9 +138,12 @@ def memcpy_peer(ctx, stream, dst, dst_context, src, src_context, nbytes):
     """The host does not wait, but all work of the contexts, earlier and later, keeps its order with the copy."""
     work = make_copy(dst, src, nbytes, dst_host=False, src_host=False)
     contexts = {ctx, dst_context, src_context}
-    complete(*[other.last for context in contexts for other in context.streams])
+    earlier = [other.last for context in contexts for other in context.streams]
+    complete(*earlier)
+    WATCH.waited(*earlier)
     copy(stream, work, asynchronous=False)
     complete(stream.last)
+    WATCH.waited(stream.last)
 
 
 @entry("cuMemcpyPeerAsync", u64, CONTEXT, u64, CONTEXT, size, STREAM)

@@ -185,6 +185,12 @@ class Discard(Work):
     def __init__(self, address: int, nbytes: int):
         self.address, self.nbytes = address, nbytes
 
+    def title(self) -> str:
+        return "the discard"
+
+    def extents(self) -> list[tuple[int, int, int, int, str]]:
+        return [(self.address, self.nbytes, 1, 0, "writes")]
+
     def run(self, op) -> None:
         super().run(op)
         allocation = _managed(self.address, self.nbytes)

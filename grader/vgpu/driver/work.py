@@ -25,6 +25,7 @@ class Work:
 
     kind: ClassVar[str] = "empty"
     node_type: ClassVar[int] = 5
+    observed: ClassVar[bool] = False  # what it touches is known once it has run, not before
 
     def run(self, op) -> None:
         """Do it. Raises CudaError with the sticky code of a device fault."""
@@ -37,6 +38,42 @@ class Work:
     def copy(self):
         """Itself again, for a graph that is instantiated or cloned."""
         return replace(self)
+
+    def title(self) -> str:
+        """In words, for a finding."""
+        return self.kind
+
+    def parts(self) -> list[Work]:
+        """The pieces that read and write memory: itself, or the nodes of a graph."""
+        return [self]
+
+    def waits_for(self) -> list:
+        """Operations that it waits for besides those of its stream."""
+        return []
+
+    def extents(self) -> list[tuple[int, int, int, int, str]]:
+        """(address, bytes of a row, rows, pitch, verb) of what it touches, where that is known before it runs."""
+        return []
+
+    def shares(self) -> list[tuple[int, int, int, int]]:
+        """(address, bytes of a row, rows, pitch) of memory that the host must leave alone until it has run."""
+        return [extent[:4] for extent in self.extents()]
+
+    def accesses(self, op) -> list[tuple]:
+        """(allocation, Access, its name) for racecheck."""
+        from grader.vgpu.driver.memory import find
+        from grader.vgpu.sanitize.streams import Access, Extents
+
+        found = []
+        for address, nbytes, rows, pitch, verb in self.extents():
+            allocation = find(address)
+            if allocation is not None:
+                extents = Extents.rows(address, nbytes, rows, pitch)
+                access = (
+                    Access(op.point, reads=extents) if verb == "reads" else Access(op.point, writes=extents, verb=verb)
+                )
+                found.append((allocation, access, name_of(allocation)))
+        return found
 
     def _occupy(self, op, engine: str, duration: float, name: str, nbytes: int = 0, share: float = 1.0) -> Span:
         """Put it on an engine's timeline and among the spans."""
@@ -71,6 +108,17 @@ class Copy(Work):
     @property
     def kind(self) -> str:
         return self.way
+
+    def title(self) -> str:
+        return f"the copy {_WAYS[self.way]}"
+
+    def extents(self) -> list[tuple[int, int, int, int, str]]:
+        found = []
+        if self.staged is None and self.src_device is not None:
+            found.append((self.src, self.nbytes, self.rows, self.src_pitch, "reads"))
+        if self.dst_device is not None:
+            found.append((self.dst, self.nbytes, self.rows, self.dst_pitch, "writes"))
+        return found
 
     def run(self, op) -> None:
         from grader.vgpu.driver.memory import copied, require, written
@@ -133,6 +181,12 @@ class Set(Work):
     kind: ClassVar[str] = "set"
     node_type: ClassVar[int] = 2
 
+    def title(self) -> str:
+        return "the memset"
+
+    def extents(self) -> list[tuple[int, int, int, int, str]]:
+        return [(self.dst, self.element * self.count, self.rows, self.pitch, "writes")]
+
     def run(self, op) -> None:
         from grader.vgpu.driver.memory import require, written
 
@@ -172,6 +226,38 @@ class Launch(Work):
     cluster: tuple[int, int, int] | None = None
     kind: ClassVar[str] = "kernel"
     node_type: ClassVar[int] = 0
+    observed: ClassVar[bool] = True
+
+    def title(self) -> str:
+        from grader.vgpu.sanitize.streams import plain_name
+
+        return f"kernel {plain_name(self.kernel.name)}"
+
+    def shares(self) -> list[tuple[int, int, int, int]]:
+        """Of the host's memory, what a word of the parameters is an address in; large arrays go unwatched."""
+        from grader.vgpu.driver.memory import find
+
+        words = np.frombuffer(self.args, np.int64, len(self.args) // 8).tolist()
+        found = {a.address: a for word in words if (a := find(word)) is not None and a.shared}
+        return [(a.address, a.nbytes, 1, a.nbytes) for a in found.values() if a.nbytes <= WATCHED_OF_HOST]
+
+    def accesses(self, op) -> list[tuple]:
+        """As the shadow of global memory has them now, right after the launch."""
+        from grader.vgpu.driver.memory import find
+        from grader.vgpu.sanitize.race import touched
+        from grader.vgpu.sanitize.streams import Access, Extents
+
+        context = op.stream.context
+        shift = self.kernel.code(context).code().global_grain
+        found = []
+        for memory in context.memory.allocations:
+            if memory.race is None:
+                continue
+            words = (memory.nbytes - 1 >> shift) + 1
+            kinds = [Extents.words(memory.address, 1 << shift, kind) for kind in touched(memory.race, words)]
+            if any(kinds):
+                found.append((find(memory.address) or memory, Access(op.point, *kinds), name_of(memory)))
+        return found
 
     def run(self, op) -> None:
         from grader.vgpu.machine import LaunchOptions, launch
@@ -232,6 +318,25 @@ class Launch(Work):
 _TOOLS = {"illegal_address": "memcheck", "misaligned": "memcheck", "deadlock": "synccheck"}
 
 
+_WAYS = {
+    "h2d": "to the device",
+    "d2h": "to the host",
+    "d2d": "on the device",
+    "h2h": "on the host",
+    "p2p": "to another device",
+}
+WATCHED_OF_HOST = 4 << 20  # bytes of a mapped or managed array of a kernel that are watched for changes by the host
+
+
+def name_of(allocation) -> str:
+    """What findings call an allocation of the driver's or of the machine's."""
+    from grader.vgpu.sanitize.findings import Context
+
+    if hasattr(allocation, "context"):
+        allocation = allocation.context.memory.find(allocation.address) or allocation
+    return Context.name(allocation)
+
+
 def note(finding) -> None:
     """Keep a finding; one cause that is found in several launches is one finding."""
     for known in driver.findings:
@@ -267,6 +372,9 @@ class HostFunction(Work):
     stream_handle: int | None = None  # for a stream callback
     kind: ClassVar[str] = "host"
     node_type: ClassVar[int] = 3
+
+    def title(self) -> str:
+        return "the host function"
 
     def run(self, op) -> None:
         self._occupy(op, "host", clock.EVENT_US, "host function")
@@ -308,6 +416,9 @@ class EventWait(Work):
     event: object
     kind: ClassVar[str] = "wait"
     node_type: ClassVar[int] = 6
+
+    def waits_for(self) -> list:
+        return [self.event.op] if self.event.op is not None else []
 
     def run(self, op) -> None:
         super().run(op)

@@ -7,8 +7,8 @@ handled here; anything else (another allocation, a misaligned or wild address) g
 
 from llvmlite import ir
 
-from ..machine.state import CACHE_WORDS, G_PROGRESS
 from . import layout as L
+from .state import CACHE_WORDS, G_PROGRESS
 from .values import I1, I8, I16, I32, I64, PTR, Builder, constant, vec
 from .watch import build_watches
 

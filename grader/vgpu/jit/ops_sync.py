@@ -2,10 +2,10 @@
 
 from llvmlite import ir
 
-from ..machine.state import GIVE_WAY
 from ..ptx.parse import Imm, PtxError, Reg, Special, Vec
 from . import layout as L
 from .ops_memory import put_addresses
+from .state import GIVE_WAY
 from .table import op
 from .values import I1, I32, I64, Builder, constant, is_vec, kind_type, vec
 
@@ -243,7 +243,7 @@ MBAR_MODS = "shared shared::cta shared::cluster noComplete expect_tx relaxed acq
 
 
 def mbarrier(lw, i, code, address, count, result):
-    """One call of the machine for each mbarrier operation; see machine/mbarrier.py."""
+    """One call of the machine for each mbarrier operation; see machine/copies.py."""
     lw.uses_mbarrier = True
     put_addresses(lw, address)
     lw.b.store(

@@ -8,8 +8,8 @@ lane. sanitize/race.py says what the entries of the shadows mean.
 
 from llvmlite import ir
 
-from ..machine import state as S
 from . import layout as L
+from . import state as S
 from .values import I8, I32, I64, PTR, Builder, constant, vec
 
 MANY = 1 << 62

@@ -10,12 +10,8 @@ bulk group, then rows of COPY_BYTES.
 import numpy as np
 
 from ..jit import layout as L
-from ..sanitize.race import IN_FLIGHT, MANY_BIT, SHARED_SITES, crowd_is_over, ordered, party
-from .dispatch import next_epoch
-from .observe import observe
-from .raw import inner, load_i32, load_i64, load_u8, machine_function, store_i32, store_i64, store_u8
-from .slow import resolve
-from .state import (
+from ..jit.raw import inner, load_i32, load_i64, load_u8, machine_function, store_i32, store_i64, store_u8
+from ..jit.state import (
     B_BARRIER,
     B_BASE,
     B_CLOCK,
@@ -43,6 +39,10 @@ from .state import (
     report,
     thread_of,
 )  # fmt: skip
+from ..sanitize.race import IN_FLIGHT, MANY_BIT, SHARED_SITES, crowd_is_over, ordered, party
+from .dispatch import next_epoch
+from .observe import observe
+from .slow import resolve
 
 MAX_COPIES = 2048  # under way in one warp
 COPY_BYTES = 80

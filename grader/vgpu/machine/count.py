@@ -11,8 +11,8 @@ by its lines, each (address >> 7) << 4 | sectors touched. The buffer's last word
 """
 
 from ..jit import layout as L
-from .raw import inner, load_i32, load_i64, machine_function, popcount, store_i64
-from .state import G_SCRATCH, grid_of
+from ..jit.raw import inner, load_i32, load_i64, machine_function, popcount, store_i64
+from ..jit.state import G_SCRATCH, grid_of
 
 # Per site, int64: the order of SITE_COUNTERS in profile names
 C_REQUESTS, C_LANES, C_SECTORS, C_WAVEFRONTS, C_IDEAL, C_BYTES, C_LINES, C_PASSES = 0, 8, 16, 24, 32, 40, 48, 56

@@ -3,8 +3,8 @@
 import numpy as np
 
 from ..jit import layout as L
-from .raw import inner, load_i32, load_i64, load_u8, machine_function, store_i32, store_i64
-from .state import (
+from ..jit.raw import inner, load_i32, load_i64, load_u8, machine_function, store_i32, store_i64
+from ..jit.state import (
     B_CLOCK,
     B_NAMED,
     B_PARTIAL,

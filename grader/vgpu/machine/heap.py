@@ -1,8 +1,8 @@
 """malloc and free in kernels: blocks of powers of two out of one allocation, the context's heap."""
 
 from ..jit import layout as L
-from .raw import inner, load_i64, machine_function, store_i64
-from .state import ALLOC_KIND, ALLOC_WORDS, G_ALLOCS, G_NALLOCS, fault, grid_of
+from ..jit.raw import inner, load_i64, machine_function, store_i64
+from ..jit.state import ALLOC_KIND, ALLOC_WORDS, G_ALLOCS, G_NALLOCS, fault, grid_of
 
 # The heap begins with the offset of what was never given out, then the first free block of each size. A block begins
 # with its size's logarithm and, while it is free, the next free one; or LIVE.

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..jit import layout as L
+from ..jit import state
+from ..jit.raw import peek64, poke32, poke64
 from ..sanitize.findings import Fault, Finding, make_fault, make_findings
-from . import copies, count, schedule, state
+from . import copies, count, schedule
 from .module import STRONG_PARTS, Code, Kernel, elements
 from .printing import format_prints
 
@@ -137,7 +139,7 @@ class _Slot:
             places.append(at)
             at += (size + 63) // 64 * 64
         self.address, warps, shared_at, local_at, async_at, shadow_w, shadow_r, partial_at, marks_at = places
-        put = _poke64
+        put = poke64
         put(self.address + state.B_NWARPS, nwarps)
         put(self.address + state.B_WARPS, warps)
         put(self.address + state.B_WARP_STRIDE, stride)
@@ -148,9 +150,9 @@ class _Slot:
         for v in range(nwarps):
             w = warps + v * stride
             for k, n in enumerate(block):
-                _poke32(w + L.NTID + 4 * k, n)
-            _poke32(w + L.SHARED_BYTES, shared)
-            _poke32(w + L.LOCAL_BYTES, kernel.local_bytes)
+                poke32(w + L.NTID + 4 * k, n)
+            poke32(w + L.SHARED_BYTES, shared)
+            poke32(w + L.LOCAL_BYTES, kernel.local_bytes)
             put(w + L.PARAMS, params)
             put(w + L.SHARED, shared_at)
             put(w + L.LOCAL, local_at + v * local)
@@ -172,30 +174,12 @@ class _Slot:
         self.shape = (tuple(grid_dim), dynamic)
         bx, by, bz = block
         stride = (code.frame_bytes + 63) // 64 * 64
-        warps = _peek64(self.address + state.B_WARPS)
+        warps = peek64(self.address + state.B_WARPS)
         for v in range((bx * by * bz + 31) // 32):
             w = warps + v * stride
             for k, n in enumerate(grid_dim):
-                _poke32(w + L.NCTAID + 4 * k, n)
-            _poke32(w + L.DYNAMIC_BYTES, dynamic)
-
-
-def _poke64(address, value):
-    from .memory import raw_view
-
-    raw_view(address, 8).view(np.int64)[0] = value
-
-
-def _peek64(address):
-    from .memory import raw_view
-
-    return int(raw_view(address, 8).view(np.int64)[0])
-
-
-def _poke32(address, value):
-    from .memory import raw_view
-
-    raw_view(address, 4).view(np.int32)[0] = value
+                poke32(w + L.NCTAID + 4 * k, n)
+            poke32(w + L.DYNAMIC_BYTES, dynamic)
 
 
 class _Worker:

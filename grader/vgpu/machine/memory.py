@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..jit.raw import raw_view
+from ..jit.state import ALLOC_DIRTY, ALLOC_INDEX, ALLOC_INIT, ALLOC_KIND, ALLOC_RACE, ALLOC_WORDS
 from .heap import HEAP_HEADER
-from .state import ALLOC_DIRTY, ALLOC_INDEX, ALLOC_INIT, ALLOC_KIND, ALLOC_RACE, ALLOC_WORDS
 
 POISON = 0xCB  # what fresh memory holds
 RED_ZONE = 256  # bytes before and after every allocation that belong to nobody
@@ -196,10 +197,3 @@ class Memory:
                 a.init = None  # bytes never become unwritten: nothing to watch any more
             row[ALLOC_INIT] = a.init.ctypes.data if a.init is not None else 0
         return rows
-
-
-def raw_view(address: int, nbytes: int) -> np.ndarray:
-    """Unchecked: the bytes at `address` as a uint8 array that shares them."""
-    import ctypes
-
-    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8) if nbytes else np.empty(0, np.uint8)

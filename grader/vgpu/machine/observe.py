@@ -1,11 +1,8 @@
 """What happens at an access besides moving bytes: counting, and telling the sanitizers."""
 
 from ..jit import layout as L
-from ..sanitize.race import global_access, shared_access
-from .count import count_access
-from .dispatch import next_epoch
-from .raw import inner, load_i32, load_i64, machine_function, store_i64
-from .state import (
+from ..jit.raw import inner, load_i32, load_i64, machine_function, store_i64
+from ..jit.state import (
     ALLOC_WORDS,
     B_ACQUIRE,
     B_INDEX,
@@ -21,6 +18,9 @@ from .state import (
     STRONG,
     grid_of,
 )  # fmt: skip
+from ..sanitize.race import global_access, shared_access
+from .count import count_access
+from .dispatch import next_epoch
 
 
 @inner

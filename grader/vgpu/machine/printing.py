@@ -5,8 +5,9 @@ import struct
 
 import numpy as np
 
-from . import state
-from .memory import Memory, raw_view
+from ..jit import state
+from ..jit.raw import raw_view
+from .memory import Memory
 
 _SPEC = re.compile(r"%([-+ #0]*)(\d+)?(?:\.(\d+))?(hh|h|ll|l|L|q|j|z|t)?([diouxXeEfFgGaAcsp%])")
 

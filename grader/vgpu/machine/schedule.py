@@ -3,9 +3,8 @@
 import numpy as np
 
 from ..jit import layout as L
-from .copies import M_COUNT, run_bulk_stores
-from .raw import call_kernel, inner, load_i32, load_i64, store_i32, store_i64, store_u64
-from .state import (
+from ..jit.raw import call_kernel, inner, load_i32, load_i64, store_i32, store_i64, store_u64
+from ..jit.state import (
     AT_BARRIER,
     AT_GRID,
     B_ACC,
@@ -45,6 +44,7 @@ from .state import (
     fault,
     report,
 )  # fmt: skip
+from .copies import M_COUNT, run_bulk_stores
 
 # Words of a worker's schedule (an int64 array)
 (

@@ -4,8 +4,7 @@ import numpy as np
 from numba import types
 
 from ..jit import layout as L
-from .observe import find_allocation, observe
-from .raw import (
+from ..jit.raw import (
     bits_f32,
     bits_f64,
     f32_bits,
@@ -24,7 +23,7 @@ from .raw import (
     store_u32,
     store_u64,
 )  # fmt: skip
-from .state import (
+from ..jit.state import (
     CACHE_WORDS,
     G_PROGRESS,
     INITCHECK,
@@ -33,6 +32,7 @@ from .state import (
     report,
     thread_of,
 )
+from .observe import find_allocation, observe
 
 
 @inner

@@ -3,9 +3,9 @@
 import numpy as np
 
 from ..jit import layout as L
+from ..jit.raw import inner, load_i32, load_i64, load_u8, machine_function, store_i32, store_i64, store_u8
+from ..jit.state import G_NPRINT, G_PRINT, G_PRINT_LOST, G_TIME, MAX_PRINTS, PRINT_ARGS, PRINT_BYTES, grid_of, thread_of
 from .observe import find_allocation, release
-from .raw import inner, load_i32, load_i64, load_u8, machine_function, store_i32, store_i64, store_u8
-from .state import G_NPRINT, G_PRINT, G_PRINT_LOST, G_TIME, MAX_PRINTS, PRINT_ARGS, PRINT_BYTES, grid_of, thread_of
 
 
 @machine_function("void(int64,int32,int32)")

@@ -8,7 +8,7 @@ which of them the program reaches first with no barrier on the way, and conflict
 from dataclasses import dataclass, field
 
 from ..jit import layout as L
-from ..machine import state
+from ..jit import state
 
 LANES, WARPS, BLOCKS = state.APART_LANES, state.APART_WARPS, state.APART_BLOCKS
 BARRIERS = ("bar", "barrier")

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 from ..jit import layout as L
-from ..machine import state
+from ..jit import state
+from ..jit.raw import raw_view
 from . import causes
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
@@ -351,8 +352,6 @@ def make_fault(outcome, worker, kernel, code, memory, block) -> Fault:
     """A worker's outcome in words."""
     import numpy as np
 
-    from ..machine.memory import raw_view
-
     why, value = outcome
     if why == "timeout":
         return Fault("timeout", f"the kernel was still running after {value:.1f} s")
@@ -422,8 +421,6 @@ def _stalled(worker, c: Context, seconds: float) -> Fault:
 def _waits(worker, c: Context):
     """(block, thread, (line, file), what it does) of each thread that has not ended."""
     import numpy as np
-
-    from ..machine.memory import raw_view
 
     for slot, active in zip(worker.slots, worker.active, strict=True):
         if not active:

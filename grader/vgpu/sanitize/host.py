@@ -7,7 +7,7 @@ from pathlib import Path
 from .findings import Finding
 
 _LIBRARIES = tuple(str(Path(sysconfig.get_paths()[key])) for key in ("stdlib", "purelib", "platlib"))
-_OURSELVES = str(Path(__file__).parent.parent)
+_OURSELVES = str(Path(__file__).parents[2])  # a replay has no line of a program either
 
 
 def place() -> tuple[str, int]:

@@ -7,7 +7,7 @@ writes, they are not both atomic, and nothing orders them: neither the same thre
 in the first followed by an atomic in the second.
 
 Entry of shared memory: atomic << 63 | many << 62 | epoch << 32 | mixed << 31 | site << 10 | thread.
-Entry of global memory: machine/state.py, EPOCH_SHIFT; epochs count from the launch, and shadows are cleared for each.
+Entry of global memory: jit/state.py, EPOCH_SHIFT; epochs count from the launch, and shadows are cleared for each.
 
 An entry names one thread, but several may have read a word, or updated it atomically, with nothing to order them.
 `many`: threads of other warps have too (global memory: of other blocks); `mixed`: other threads of the warp (the block).
@@ -17,8 +17,8 @@ jit/watch.py has the common case of all this; what is here is exact, lane by lan
 import numpy as np
 
 from ..jit import layout as L
-from ..machine.raw import inner, load_i64, load_u8, load_u32, store_i64, store_u8
-from ..machine.state import (
+from ..jit.raw import inner, load_i64, load_u8, load_u32, store_i64, store_u8
+from ..jit.state import (
     ALLOC_DIRTY,
     ALLOC_INDEX,
     ALLOC_INIT,
@@ -374,3 +374,11 @@ def global_access(g, b, w, mask, lane, address, nbytes, count, kind, strong, sit
         if together and not others_are_over(g, b, block, last, False):
             mark |= last & (MANY_BIT | GLOBAL_MIXED_BIT)
         store_i64(p, mark)
+
+
+def touched(shadow: np.ndarray, words: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What a launch did, as global memory's shadow has it: which words were read, written, updated atomically (bool)."""
+    entries = shadow[: 2 * words].reshape(-1, 2)
+    writes, reads = entries[:, 0], entries[:, 1]
+    atomic = (writes < 0) | (reads < 0)  # ATOMIC_BIT
+    return reads > 0, writes > 0, atomic

@@ -815,3 +815,22 @@ driver.cuMemsetD32(memory, 0, 101)  # (1)
 memory = driver.cuMemAlloc(400)[1]
 driver.cuMemcpyHtoD(memory, np.zeros(100, np.float32).ctypes.data, 400)
 driver.cuMemsetD8(int(memory) + 399, 1, 1)
+
+# %% allocated and never freed, where that is asked for
+# expect: memcheck, leak, (1), says "400 bytes of device memory"
+from grader import vgpu
+
+vgpu.options().leakcheck = True
+kept = driver.cuMemAlloc(400)[1]  # (1)
+freed = driver.cuMemAlloc(400)[1]
+driver.cuMemFree(freed)
+
+# %% all freed, where leaks are asked for
+# expect: silence
+from grader import vgpu
+
+vgpu.options().leakcheck = True
+x = cuda.to_device(np.ones(N, np.float32))
+memory = driver.cuMemAllocAsync(400, 0)[1]
+driver.cuMemFreeAsync(memory, 0)
+del x

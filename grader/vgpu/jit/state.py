@@ -1,6 +1,6 @@
 """Offsets of the launch's state (GRID), a block's state (BLOCK) and the tables they point to; all words are int64."""
 
-from ..jit import layout as L
+from . import layout as L
 from .raw import inner, load_i32, load_i64, store_i32, store_i64
 
 # --- GRID: one for each worker thread

@@ -1,13 +1,15 @@
-"""Loads and stores at plain addresses, and calls through them, for the numba-compiled part of the machine."""
+"""Loads and stores at plain addresses, and calls through them: for the numba-compiled part of the machine, and for Python."""
 
+import ctypes
 from contextlib import contextmanager
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ..jit import compile
+from . import compile
 
 PTR = ir.PointerType()
 _LLVM = {
@@ -140,3 +142,24 @@ def _cache_in(folder: str):
         yield
     finally:
         numba.config.CACHE_DIR = before
+
+
+# ---------------------------------------------------------------- from Python
+def raw_view(address: int, nbytes: int) -> np.ndarray:
+    """Unchecked: the bytes at `address` as a uint8 array that shares them."""
+    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8) if nbytes else np.empty(0, np.uint8)
+
+
+def peek64(address: int) -> int:
+    """The int64 there."""
+    return ctypes.c_int64.from_address(address).value
+
+
+def poke64(address: int, value: int) -> None:
+    """Write an int64."""
+    ctypes.c_int64.from_address(address).value = value
+
+
+def poke32(address: int, value: int) -> None:
+    """Write an int32."""
+    ctypes.c_int32.from_address(address).value = value

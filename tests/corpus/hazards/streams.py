@@ -1,0 +1,537 @@
+"""racecheck between streams, graph nodes and the host."""
+
+import numpy as np
+from cuda.bindings import driver
+from numba import cuda
+
+N = 1024
+
+
+@cuda.jit
+def scale(x, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        out[i] = 2 * x[i]
+
+
+@cuda.jit
+def fill(x, value):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] = value
+
+
+@cuda.jit
+def count(x, bins):
+    i = cuda.grid(1)
+    if i < x.size:
+        cuda.atomic.add(bins, x[i], 1)
+
+
+@cuda.jit
+def every_other(x, first):
+    i = first + 2 * cuda.grid(1)
+    if i < x.size:
+        x[i] = i
+
+
+def pointer(array):
+    return array.__cuda_array_interface__["data"][0]
+
+
+def call(answer):
+    assert int(answer[0]) == 0, answer
+    return answer[1] if len(answer) == 2 else answer[1:]
+
+
+def pinned(value=0.0, n=N):
+    array = cuda.pinned_array(n, np.float32)
+    array[:] = value
+    return array
+
+
+def unordered_stream():
+    """One that takes no part in the default stream's order."""
+    return cuda.external_stream(int(call(driver.cuStreamCreate(1))))
+
+
+s, t = cuda.stream(), cuda.stream()
+
+# %% result copied by a stream that does not wait for the kernel
+# expect: racecheck, unordered streams, (1) with (2), says "which kernel scale in stream 1"
+x, out, host = cuda.to_device(np.ones(N, np.float32)), cuda.device_array(N, np.float32), pinned()
+scale[8, 128, s](x, out)  # (2)
+out.copy_to_host(host, stream=t)  # (1)
+cuda.synchronize()
+
+# %% result copied by a stream that waits for the kernel's event
+# expect: silence
+x, out, host = cuda.to_device(np.ones(N, np.float32)), cuda.device_array(N, np.float32), pinned()
+scale[8, 128, s](x, out)
+done = cuda.event()
+done.record(s)
+done.wait(t)
+out.copy_to_host(host, stream=t)
+t.synchronize()
+assert (host == 2).all()
+
+# %% event recorded before the kernel that it should stand for
+# expect: racecheck, unordered streams, (1) with (2)
+x, out, host = cuda.to_device(np.ones(N, np.float32)), cuda.device_array(N, np.float32), pinned()
+done = cuda.event()
+done.record(s)
+scale[8, 128, s](x, out)  # (2)
+done.wait(t)
+out.copy_to_host(host, stream=t)  # (1)
+cuda.synchronize()
+
+# %% result copied after the host has waited
+# expect: silence
+x, out, host = cuda.to_device(np.ones(N, np.float32)), cuda.device_array(N, np.float32), pinned()
+scale[8, 128, s](x, out)
+s.synchronize()
+out.copy_to_host(host, stream=t)
+t.synchronize()
+assert (host == 2).all()
+
+# %% the host waits for the wrong stream
+# expect: racecheck, unordered streams, (1) with (2)
+x, out, host = cuda.to_device(np.ones(N, np.float32)), cuda.device_array(N, np.float32), pinned()
+scale[8, 128, s](x, out)  # (2)
+t.synchronize()
+out.copy_to_host(host, stream=t)  # (1)
+cuda.synchronize()
+
+# %% the host asks until the event is over
+# expect: silence
+x, out, host = cuda.to_device(np.ones(N, np.float32)), cuda.device_array(N, np.float32), pinned()
+scale[8, 128, s](x, out)
+done = cuda.event()
+done.record(s)
+while not done.query():
+    pass
+out.copy_to_host(host, stream=t)
+t.synchronize()
+
+# %% the default stream and one that does not wait for it
+# expect: racecheck, unordered streams, (1) with (2), says "in the default stream"
+free = unordered_stream()
+x = cuda.device_array(N, np.float32)
+fill[8, 128](x, 1.0)  # (2)
+fill[8, 128, free](x, 2.0)  # (1)
+cuda.synchronize()
+
+# %% the default stream and a blocking one
+# expect: silence
+x, host = cuda.device_array(N, np.float32), pinned()
+fill[8, 128, s](x, 1.0)
+fill[8, 128](x, 2.0)
+fill[8, 128, t](x, 3.0)
+x.copy_to_host(host)
+assert (host == 3).all()
+
+# %% a thread's default stream and the default stream
+# expect: silence
+x = cuda.device_array(N, np.float32)
+fill[8, 128, cuda.per_thread_default_stream()](x, 1.0)
+fill[8, 128](x, 2.0)
+fill[8, 128, cuda.per_thread_default_stream()](x, 3.0)
+cuda.synchronize()
+
+# %% a thread's default stream and a stream of its own
+# expect: racecheck, unordered streams, (1) with (2)
+x = cuda.device_array(N, np.float32)
+fill[8, 128, cuda.per_thread_default_stream()](x, 1.0)  # (2)
+fill[8, 128, s](x, 2.0)  # (1)
+cuda.synchronize()
+
+# %% halves that overlap
+# expect: racecheck, unordered streams, (1) with (2), says "bytes 2044 to 2047"
+x = cuda.device_array(N, np.float32)
+fill[8, 128, s](x[: N // 2], 1.0)  # (2)
+fill[8, 128, t](x[N // 2 - 1 :], 2.0)  # (1)
+cuda.synchronize()
+
+# %% halves side by side
+# expect: silence
+x = cuda.device_array(N, np.float32)
+fill[8, 128, s](x[: N // 2], 1.0)
+fill[8, 128, t](x[N // 2 :], 2.0)
+cuda.synchronize()
+
+# %% even elements here, odd ones there
+# expect: silence
+x = cuda.device_array(N, np.float32)
+every_other[4, 128, s](x, 0)
+every_other[4, 128, t](x, 1)
+cuda.synchronize()
+
+# %% even elements here and there
+# expect: racecheck, unordered streams, (1) with (2)
+x = cuda.device_array(N, np.float32)
+every_other[4, 128, s](x, 0)  # (2)
+every_other[4, 128, t](x, 2)  # (1)
+cuda.synchronize()
+
+# %% two readers of one array
+# expect: silence
+x, a, b = cuda.to_device(np.ones(N, np.float32)), cuda.device_array(N, np.float32), cuda.device_array(N, np.float32)
+scale[8, 128, s](x, a)
+scale[8, 128, t](x, b)
+cuda.synchronize()
+
+# %% two streams count into the same bins with atomics
+# expect: silence
+x, bins = cuda.to_device(np.arange(N, dtype=np.int32) % 16), cuda.to_device(np.zeros(16, np.int32))
+count[8, 128, s](x, bins)
+count[8, 128, t](x, bins)
+cuda.synchronize()
+assert (bins.copy_to_host() == N // 8).all()
+
+# %% bins cleared while another stream counts into them
+# expect: racecheck, unordered streams, (1) with (2), says "updates"
+x, bins = cuda.to_device(np.arange(N, dtype=np.int32) % 16), cuda.to_device(np.zeros(16, np.int32))
+count[8, 128, s](x, bins)  # (2)
+call(driver.cuMemsetD32Async(pointer(bins), 0, 16, int(t.handle)))  # (1)
+cuda.synchronize()
+
+# %% chunks in two streams that share one buffer
+# expect: racecheck, unordered streams, (1) with (1)
+source, result = pinned(1.0, 8 * N), pinned(0.0, 8 * N)
+buffer, out = cuda.device_array(N, np.float32), [cuda.device_array(N, np.float32) for _ in range(2)]
+for k in range(8):
+    stream, chunk = (s, t)[k % 2], slice(k * N, (k + 1) * N)
+    buffer.copy_to_device(source[chunk], stream=stream); scale[8, 128, stream](buffer, out[k % 2])  # (1)
+    out[k % 2].copy_to_host(result[chunk], stream=stream)
+cuda.synchronize()
+
+# %% chunks in two streams with a buffer each
+# expect: silence
+source, result = pinned(1.0, 8 * N), pinned(0.0, 8 * N)
+buffers = [(cuda.device_array(N, np.float32), cuda.device_array(N, np.float32)) for _ in range(2)]
+for k in range(8):
+    stream, chunk = (s, t)[k % 2], slice(k * N, (k + 1) * N)
+    x, out = buffers[k % 2]
+    x.copy_to_device(source[chunk], stream=stream)
+    scale[8, 128, stream](x, out)
+    out.copy_to_host(result[chunk], stream=stream)
+cuda.synchronize()
+assert (result == 2).all()
+
+# %% chunks of one large array in four streams
+# expect: silence
+source, result = pinned(1.0, 8 * N), pinned(0.0, 8 * N)
+x, out = cuda.device_array(8 * N, np.float32), cuda.device_array(8 * N, np.float32)
+streams = [cuda.stream() for _ in range(4)]
+for k in range(8):
+    stream, chunk = streams[k % 4], slice(k * N, (k + 1) * N)
+    x[chunk].copy_to_device(source[chunk], stream=stream)
+    scale[8, 128, stream](x[chunk], out[chunk])
+    out[chunk].copy_to_host(result[chunk], stream=stream)
+cuda.synchronize()
+assert (result == 2).all()
+
+# %% chunks of one large array, one element too many
+# expect: racecheck, unordered streams, (1) with (1)
+source = pinned(1.0, 4 * N + 1)
+x, out = cuda.device_array(4 * N + 1, np.float32), cuda.device_array(4 * N, np.float32)
+for k in range(4):
+    chunk, halo = slice(k * N, (k + 1) * N), slice(k * N, (k + 1) * N + 1)
+    x[halo].copy_to_device(source[halo], stream=(s, t)[k % 2])  # (1)
+    scale[8, 128, (s, t)[k % 2]](x[chunk], out[chunk])
+cuda.synchronize()
+
+# %% double buffer: copies in one stream, kernels in another, an event each way
+# expect: silence
+source, result = pinned(1.0, 8 * N), pinned(0.0, 8 * N)
+x = [cuda.device_array(N, np.float32) for _ in range(2)]
+out = cuda.device_array(8 * N, np.float32)
+loaded, used = [[cuda.event() for _ in range(2)] for _ in range(2)]
+for k in range(8):
+    b, chunk = k % 2, slice(k * N, (k + 1) * N)
+    if k >= 2:
+        used[b].wait(s)
+    x[b].copy_to_device(source[chunk], stream=s)
+    loaded[b].record(s)
+    loaded[b].wait(t)
+    scale[8, 128, t](x[b], out[chunk])
+    used[b].record(t)
+out.copy_to_host(result, stream=t)
+t.synchronize()
+assert (result == 2).all()
+
+# %% double buffer: the next copy does not wait until the buffer has been used
+# expect: racecheck, unordered streams, (1) with (2), says "writes"
+source = pinned(1.0, 8 * N)
+x = [cuda.device_array(N, np.float32) for _ in range(2)]
+out = cuda.device_array(8 * N, np.float32)
+loaded = [cuda.event() for _ in range(2)]
+for k in range(8):
+    b, chunk = k % 2, slice(k * N, (k + 1) * N)
+    x[b].copy_to_device(source[chunk], stream=s)  # (1)
+    loaded[b].record(s)
+    loaded[b].wait(t)
+    scale[8, 128, t](x[b], out[chunk])  # (2)
+cuda.synchronize()
+
+# %% double buffer: the kernel does not wait until the buffer is full
+# expect: racecheck, unordered streams, (2) with (1), says "reads"
+source = pinned(1.0, 2 * N)
+x = [cuda.device_array(N, np.float32) for _ in range(2)]
+out = cuda.device_array(2 * N, np.float32)
+for k in range(2):
+    x[k].copy_to_device(source[k * N : (k + 1) * N], stream=s)  # (1)
+    scale[8, 128, t](x[k], out[k * N : (k + 1) * N])  # (2)
+cuda.synchronize()
+
+# %% rows of a pitched copy beside another stream's columns
+# expect: silence
+matrix, memory = pinned(1.0, 64 * 16), cuda.device_array((64, 32), np.float32)
+for stream, column in ((s, 0), (t, 16)):
+    params = driver.CUDA_MEMCPY2D()
+    params.srcMemoryType, params.srcHost, params.srcPitch = driver.CUmemorytype.CU_MEMORYTYPE_HOST, matrix.ctypes.data, 64
+    params.dstMemoryType, params.dstDevice, params.dstPitch = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE, pointer(memory), 128
+    params.dstXInBytes, params.WidthInBytes, params.Height = 4 * column, 64, 64
+    call(driver.cuMemcpy2DAsync(params, int(stream.handle)))
+cuda.synchronize()
+assert (memory.copy_to_host() == 1).all()
+
+# %% rows of a pitched copy one element too wide
+# expect: racecheck, unordered streams, (1) with (1)
+matrix, memory = pinned(1.0, 64 * 17), cuda.device_array((64, 34), np.float32)
+for stream, column in ((s, 0), (t, 16)):
+    params = driver.CUDA_MEMCPY2D()
+    params.srcMemoryType, params.srcHost, params.srcPitch = driver.CUmemorytype.CU_MEMORYTYPE_HOST, matrix.ctypes.data, 68
+    params.dstMemoryType, params.dstDevice, params.dstPitch = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE, pointer(memory), 136
+    params.dstXInBytes, params.WidthInBytes, params.Height = 4 * column, 68, 64
+    call(driver.cuMemcpy2DAsync(params, int(stream.handle)))  # (1)
+cuda.synchronize()
+
+# %% pinned source changed while the copy is under way
+# expect: racecheck, source changed, (1), says "byte"
+source, x = pinned(1.0), cuda.device_array(N, np.float32)
+x.copy_to_device(source, stream=s)  # (1)
+source[7] = 5
+s.synchronize()
+
+# %% pinned source changed after the copy
+# expect: silence
+source, x = pinned(1.0), cuda.device_array(N, np.float32)
+x.copy_to_device(source, stream=s)
+s.synchronize()
+source[7] = 5
+x.copy_to_device(source, stream=s)
+s.synchronize()
+assert x.copy_to_host()[7] == 5
+
+# %% pageable source changed after the call
+# expect: silence
+source, x = np.ones(N, np.float32), cuda.device_array(N, np.float32)
+x.copy_to_device(source, stream=s)
+source[7] = 5
+s.synchronize()
+assert (x.copy_to_host() == 1).all()
+
+# %% pinned staging buffer filled again too early
+# expect: racecheck, source changed, (1)
+staging, x = pinned(), cuda.device_array(4 * N, np.float32)
+for k in range(4):
+    staging[:] = k
+    x[k * N : (k + 1) * N].copy_to_device(staging, stream=s)  # (1)
+cuda.synchronize()
+
+# %% pinned staging buffer filled again when its copy is over
+# expect: silence
+staging, x = pinned(), cuda.device_array(4 * N, np.float32)
+for k in range(4):
+    staging[:] = k
+    x[k * N : (k + 1) * N].copy_to_device(staging, stream=s)
+    s.synchronize()
+assert (x.copy_to_host() == np.repeat(np.arange(4), N)).all()
+
+# %% pinned buffer that goes to the device, back, and to the device again
+# expect: silence
+staging, x, y = pinned(1.0), cuda.device_array(N, np.float32), cuda.device_array(N, np.float32)
+x.copy_to_device(staging, stream=s)
+scale[8, 128, s](x, x)
+x.copy_to_host(staging, stream=s)
+y.copy_to_device(staging, stream=s)
+s.synchronize()
+assert (y.copy_to_host() == 2).all()
+
+# %% pinned target written by the host while the copy is under way
+# expect: racecheck, host before synchronisation, (1)
+x, target = cuda.to_device(np.ones(N, np.float32)), pinned()
+x.copy_to_host(target, stream=s)  # (1)
+target[:] = 0.5
+s.synchronize()
+
+# %% mapped array changed while the kernel is queued
+# expect: racecheck, source changed, (1), says "kernel scale"
+x, out = cuda.mapped_array(N, np.float32), cuda.device_array(N, np.float32)
+x[:] = 1
+scale[8, 128](x, out)  # (1)
+x[:] = 2
+cuda.synchronize()
+
+# %% managed array changed while the kernel is queued
+# expect: racecheck, host before synchronisation, (1)
+x = cuda.managed_array(N, np.float32)
+x[:] = 1
+fill[8, 128](x, 3.0)  # (1)
+x[5] = 2
+cuda.synchronize()
+
+# %% mapped array, its other half changed
+# expect: silence
+x, out = cuda.mapped_array(N, np.float32), cuda.device_array(N, np.float32)
+x[:] = 1
+scale[4, 128](x, out)  # 512 threads
+x[N // 2 :] = 2
+cuda.synchronize()
+
+# %% mapped array changed between launches that the host waits for
+# expect: silence
+x, out = cuda.mapped_array(N, np.float32), cuda.device_array(N, np.float32)
+for k in range(3):
+    x[:] = k
+    scale[8, 128](x, out)
+    cuda.synchronize()
+assert (out.copy_to_host() == 4).all()
+
+# %% mapped array that two kernels update in turn
+# expect: silence
+x = cuda.mapped_array(N, np.float32)
+x[:] = 1
+for _ in range(3):
+    scale[8, 128](x, x)
+cuda.synchronize()
+assert (x == 8).all()
+
+# %% host function fills the next source, in the stream's order
+# expect: silence
+import ctypes
+
+staging, x = pinned(1.0), cuda.device_array(2 * N, np.float32)
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def refill(_):
+    staging[:] = 2
+
+
+x[:N].copy_to_device(staging, stream=s)
+call(driver.cuLaunchHostFunc(int(s.handle), driver.CUhostFn(ctypes.cast(refill, ctypes.c_void_p).value), 0))
+x[N:].copy_to_device(staging, stream=s)
+s.synchronize()
+assert x.copy_to_host().sum() == 3 * N
+
+# %% freed in one stream while another uses it
+# expect: racecheck, freed in use, (1) with (2)
+memory = call(driver.cuMemAllocAsync(4 * N, int(s.handle)))
+ready = cuda.event()
+ready.record(s)
+ready.wait(t)
+call(driver.cuMemsetD32Async(memory, 0, N, int(t.handle)))  # (2)
+call(driver.cuMemFreeAsync(memory, int(s.handle)))  # (1)
+t.synchronize()
+s.synchronize()
+
+# %% freed in one stream after another has used it
+# expect: silence
+memory = call(driver.cuMemAllocAsync(4 * N, int(s.handle)))
+ready, used = cuda.event(), cuda.event()
+ready.record(s)
+ready.wait(t)
+call(driver.cuMemsetD32Async(memory, 0, N, int(t.handle)))
+used.record(t)
+used.wait(s)
+call(driver.cuMemFreeAsync(memory, int(s.handle)))
+cuda.synchronize()
+
+# %% used by a stream that does not wait for the allocation
+# expect: racecheck, unordered streams, (1) with (2), says "cuMemAllocAsync"
+memory = call(driver.cuMemAllocAsync(4 * N, int(s.handle)))  # (2)
+call(driver.cuMemsetD32Async(memory, 0, N, int(t.handle)))  # (1)
+cuda.synchronize()
+
+# %% allocated in a stream that the host waits for
+# expect: silence
+memory = call(driver.cuMemAllocAsync(4 * N, int(s.handle)))
+s.synchronize()
+call(driver.cuMemsetD32Async(memory, 0, N, int(t.handle)))
+t.synchronize()
+call(driver.cuMemFreeAsync(memory, int(s.handle)))
+
+# %% graph whose branches write the same array
+# expect: racecheck, unordered nodes, (1) with (1)
+x = cuda.device_array(N, np.float32)
+fill[8, 128](x, 0.0)
+cuda.synchronize()
+call(driver.cuStreamBeginCapture(int(s.handle), driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+fork, joined = cuda.event(), cuda.event()
+fork.record(s)
+fork.wait(t)
+fill[8, 128, s](x, 1.0)
+fill[8, 128, t](x, 2.0)
+joined.record(t)
+joined.wait(s)
+graph = call(driver.cuStreamEndCapture(int(s.handle)))
+made = call(driver.cuGraphInstantiate(graph, 0))
+call(driver.cuGraphLaunch(made, int(s.handle)))  # (1)
+s.synchronize()
+
+# %% graph whose branches write an array each, joined by a reader
+# expect: silence
+x, y, z = [cuda.device_array(N, np.float32) for _ in range(3)]
+fill[8, 128](x, 0.0)
+scale[8, 128](x, z)
+cuda.synchronize()
+call(driver.cuStreamBeginCapture(int(s.handle), driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+fork, joined = cuda.event(), cuda.event()
+fork.record(s)
+fork.wait(t)
+fill[8, 128, s](x, 1.0)
+fill[8, 128, t](y, 2.0)
+joined.record(t)
+joined.wait(s)
+scale[8, 128, s](y, z)
+scale[8, 128, s](z, x)
+graph = call(driver.cuStreamEndCapture(int(s.handle)))
+made = call(driver.cuGraphInstantiate(graph, 0))
+for _ in range(3):
+    call(driver.cuGraphLaunch(made, int(s.handle)))
+s.synchronize()
+assert (x.copy_to_host() == 8).all()
+
+# %% graph launched into another stream than the one that fills its input
+# expect: racecheck, unordered streams, (1) with (2), says "in a graph"
+x, y = cuda.device_array(N, np.float32), cuda.device_array(N, np.float32)
+fill[8, 128](x, 0.0)
+scale[8, 128](x, y)
+cuda.synchronize()
+call(driver.cuStreamBeginCapture(int(s.handle), driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+scale[8, 128, s](x, y)
+graph = call(driver.cuStreamEndCapture(int(s.handle)))
+made = call(driver.cuGraphInstantiate(graph, 0))
+fill[8, 128, t](x, 1.0)  # (2)
+call(driver.cuGraphLaunch(made, int(s.handle)))  # (1)
+cuda.synchronize()
+
+# %% stream destroyed with work in it, and its memory used by the next
+# expect: racecheck, unordered streams, (1) with (2)
+x = cuda.device_array(N, np.float32)
+one = call(driver.cuStreamCreate(0))
+call(driver.cuMemsetD32Async(pointer(x), 1, N, one))  # (2)
+call(driver.cuStreamDestroy(one))
+call(driver.cuMemsetD32Async(pointer(x), 2, N, int(s.handle)))  # (1)
+cuda.synchronize()
+
+# %% many streams, one after the other
+# expect: silence
+x = cuda.device_array(N, np.float32)
+for k in range(300):
+    one = call(driver.cuStreamCreate(1))
+    call(driver.cuMemsetD32Async(pointer(x), k, N, one))
+    call(driver.cuStreamSynchronize(one))
+    call(driver.cuStreamDestroy(one))
