@@ -97,6 +97,7 @@ class Recorder:
         self._streams: dict[int, int] = {0: 0}
         self._blobs: list[bytes] = []
         self._ops: list[Op] = []
+        self._made: list[int] = []  # addresses of what is allocated in the timed part
         self._execs: dict[int, int] = {}
         self._events: dict[int, int] = {}
         self._clock = clock
@@ -132,7 +133,7 @@ class Recorder:
         if self._recording and self.reason is None:
             self._host_wrote()
         self._recording = False
-        for address in [*self._declared, *(a for a, (_, kind) in self._live.items() if kind == "pageable")]:
+        for address in [*self._declared, *self._made]:
             self._vanish(address)  # no part of a later timed part
         if self.reason:
             raise ProgramError(self.reason)
@@ -189,6 +190,8 @@ class Recorder:
         self._vanish(address)
 
     def _appear(self, address: int, nbytes: int, kind: str) -> None:
+        if self._recording:
+            self._made.append(address)
         self._live[address] = (nbytes, kind)
         insort(self._sorted, address)
 

@@ -14,7 +14,7 @@ from cuda.bindings import driver as cu
 from grader import program as p
 from grader.devices.driver import DeviceError, call
 from grader.devices.memory import Memory
-from grader.devices.steps import Step, Steps
+from grader.devices.steps import Step, Steps, synchronize
 from grader.program import Launch, Program, work_of
 
 
@@ -61,14 +61,14 @@ class Player:
         memory = [Memory(b, guard, i in later) for i, b in enumerate(program.buffers)]
         scratch = Memory(p.Buffer(flush, "device", "temp"), 0) if flush else None
         streams = [_stream(kind) for kind in program.streams]
-        steps = Steps(program, memory, streams, functions, self.ordinal)
+        steps = Steps(program, memory, streams, functions, self.ordinal, backwards=not flush)
         try:
             for i, (b, m) in enumerate(zip(program.buffers, memory, strict=True)):
                 if i in later:
                     continue
                 contents = inputs.get(b.name) if b.role in ("input", "inout") else None
                 m.prepare(program.blobs[b.initial] if b.initial is not None else contents, poison)
-                if b.name:
+                if b.name and b.kind != "pageable":
                     self.name(m.address, f"array {b.name} of shape {b.shape}")
             prepared = steps.prepare()
             call(cu.cuCtxSynchronize)
@@ -133,9 +133,7 @@ class Player:
         if scratch is None:
             at_host = {n: i for n, i in program.named("output", "inout").items() if memory[i].at_host}
             before = {n: memory[i].read() for n, i in at_host.items()}
-            for stream in reversed(streams):  # what an earlier stream was to do first has not been done then
-                call(cu.cuStreamSynchronize, stream)
-        call(cu.cuCtxSynchronize)
+        synchronize(streams, backwards=scratch is None)
         call(cu.cuEventRecord, end, 0)
         call(cu.cuCtxSynchronize)
         self.mark()

@@ -16,10 +16,21 @@ _FILLS = {1: cu.cuMemsetD8Async, 2: cu.cuMemsetD16Async, 4: cu.cuMemsetD32Async}
 _FILLS_2D = {1: cu.cuMemsetD2D8Async, 2: cu.cuMemsetD2D16Async, 4: cu.cuMemsetD2D32Async}
 
 
+def synchronize(streams: list, backwards: bool) -> None:
+    """Wait for the device. `backwards`: for the streams that were made last first, so that work which should have waited
+    for an earlier stream, and did not, comes too early; a device that works as late as it may shows it every time."""
+    for stream in reversed(streams) if backwards else ():
+        call(cu.cuStreamSynchronize, stream)
+    call(cu.cuCtxSynchronize)
+
+
 class Steps:
     """What is there while a program runs: its memory, streams, events and graphs."""
 
-    def __init__(self, program: Program, memory: list[Memory], streams: list, functions: dict, ordinal: int):
+    def __init__(
+        self, program: Program, memory: list[Memory], streams: list, functions: dict, ordinal: int, backwards: bool
+    ):
+        self._backwards = backwards  # see `synchronize`
         self._program, self._memory, self._streams = program, memory, streams
         self._functions = functions  # (module, kernel) -> CUfunction, [(offset, size)] of its parameters
         self._ordinal = ordinal
@@ -152,7 +163,7 @@ class Steps:
     def _advise(self, op: p.Advise) -> Step:
         where = self._location(op.location)
         unset, name = op.advice.startswith("unset_"), op.advice.removeprefix("unset_").upper()
-        advice = cu.CUmem_advise[f"CU_MEM_ADVISE_{'UNSET' if unset else 'SET'}_{name}"]
+        advice = getattr(cu.CUmem_advise, f"CU_MEM_ADVISE_{'UNSET' if unset else 'SET'}_{name}")
         return lambda: call(cu.cuMemAdvise, self._at(op.place), op.nbytes, advice, where)
 
     def _location(self, name: str):
@@ -178,7 +189,7 @@ class Steps:
         if op.what == "stream":
             return lambda: call(cu.cuStreamSynchronize, self._streams[op.id])
         if op.what == "context":
-            return lambda: call(cu.cuCtxSynchronize)
+            return lambda: synchronize(self._streams, self._backwards)
         if op.id not in self._recorded:
             return lambda: None
         return lambda: call(cu.cuEventSynchronize, self._events[op.id])

@@ -9,7 +9,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader import program as p
-from grader.program import Buffer, Copy, Fill, Launch, Place, Program, ProgramError, Record, Relocation, Sync, Wait
+from grader.program import (
+    Advise,
+    Alloc,
+    Buffer,
+    Copy,
+    Fill,
+    Free,
+    Graph,
+    GraphLaunch,
+    GraphUpdate,
+    HostCopy,
+    HostWrite,
+    Launch,
+    Node,
+    Place,
+    Prefetch,
+    Program,
+    ProgramError,
+    Record,
+    Register,
+    Relocation,
+    Sync,
+    Unregister,
+    Wait,
+)
 from grader.recording import Declared, Recorder
 
 PTX = b".version 8.0\n.target sm_80\n.visible .entry k() { ret; }\n"
@@ -21,6 +45,8 @@ def sample() -> Program:
             Buffer(16, "device", "input", "x", "<f4", (4,)),
             Buffer(16, "device", "output", "y", "<f4", (4,)),
             Buffer(8, "managed", "temp", initial=0),
+            Buffer(16, "pageable", "temp"),
+            Buffer(64, "device", "temp"),
         ],
         [PTX],
         [
@@ -31,9 +57,27 @@ def sample() -> Program:
             Record(3, 1),
             Wait(0, 3),
             Sync("stream", 1),
+            Alloc(4, 1),
+            Copy(Place(4, 0), Place(0, 0), 4, rows=3, to_pitch=16, source_pitch=4),
+            Fill(Place(4, 0), 2, 7, 4, 1, rows=2, pitch=32),
+            Graph(
+                0, (Node(Copy(Place(1, 0), Place(4, 0), 8)), Node(None, (0,)), Node(Fill(Place(1, 0), 1, 0, 4), (1,)))
+            ),
+            GraphUpdate(
+                0, (Node(Copy(Place(1, 0), Place(4, 8), 8)), Node(None, (0,)), Node(Fill(Place(1, 0), 1, 0, 4), (1,)))
+            ),
+            GraphLaunch(0, 1),
+            Free(4, 1),
+            HostWrite(Place(3, 8), 0),
+            HostCopy(Place(3, 0), Place(2, 0), 8),
+            Register(Place(3, 0), 16),
+            Unregister(Place(3, 0)),
+            Prefetch(Place(2, 0), 8, "device", 1),
+            Advise(Place(2, 0), 8, "unset_read_mostly", "host"),
         ],
         blobs=(b"12345678",),
         streams=("legacy", "non-blocking"),
+        clock="host",
     )
 
 
@@ -73,13 +117,34 @@ HOSTILE = {
     "arguments that are no hex": lambda h: put(h, "ops", 0, "args", "zz"),
     "a relocation beyond the arguments": lambda h: put(h, "ops", 0, "relocations", [[17, 0, 0]]),
     "a relocation beyond the buffer": lambda h: put(h, "ops", 0, "relocations", [[0, 0, 17]]),
-    "a relocation to no buffer": lambda h: put(h, "ops", 0, "relocations", [[0, 3, 0]]),
+    "a relocation to no buffer": lambda h: put(h, "ops", 0, "relocations", [[0, 5, 0]]),
     "a stream that is not there": lambda h: put(h, "ops", 0, "stream", 2),
     "a copy out of its buffer": lambda h: put(h, "ops", 1, "to", [1, 9]),
     "a copy before its buffer": lambda h: put(h, "ops", 1, "source", [0, -1]),
     "a copy from nowhere": lambda h: put(h, "ops", 1, "source", None),
     "a fill out of its buffer": lambda h: put(h, "ops", 3, "count", 5),
     "a fill with a wide value": lambda h: put(h, "ops", 3, "value", 1 << 32),
+    "an unknown clock": lambda h: h | {"clock": "wall"},
+    "a copy whose rows reach out of the buffer": lambda h: put(h, "ops", 8, "to_pitch", 32),
+    "a copy whose rows overlap": lambda h: put(h, "ops", 8, "source_pitch", 2),
+    "memory allocated twice": lambda h: h | {"ops": [h["ops"][7], *h["ops"]]},
+    "memory used before it is allocated": lambda h: h | {"ops": [h["ops"][8], *h["ops"]]},
+    "memory used after it was freed": lambda h: h | {"ops": [*h["ops"], h["ops"][8]]},
+    "a graph launched whose memory was freed": lambda h: h | {"ops": [*h["ops"], h["ops"][12]]},
+    "an input that is freed": lambda h: put(h, "ops", 13, "buffer", 0),
+    "pageable memory allocated on the device": lambda h: put(h, "ops", 7, "buffer", 3),
+    "a graph that was never made": lambda h: put(h, "ops", 12, "exec", 5),
+    "a graph made twice": lambda h: h | {"ops": [*h["ops"][:11], *h["ops"][10:]]},
+    "a node after itself": lambda h: node(h, [None, [0]]),
+    "a node that is an event": lambda h: node(h, [{"op": "record", "event": 1, "stream": 0}, []]),
+    "a node that is a graph": lambda h: node(h, [h["ops"][10], []]),
+    "a host that writes to the device": lambda h: put(h, "ops", 14, "to", [0, 0]),
+    "a host that reads the device": lambda h: put(h, "ops", 15, "source", [0, 0]),
+    "device memory page-locked": lambda h: put(h, "ops", 16, "place", [0, 0]),
+    "memory released that was not page-locked": lambda h: put(h, "ops", 17, "place", [3, 8]),
+    "a prefetch of device memory": lambda h: put(h, "ops", 18, "place", [0, 0]),
+    "a prefetch to the moon": lambda h: put(h, "ops", 18, "location", "moon"),
+    "advice that is none": lambda h: put(h, "ops", 19, "advice", "hurry"),
     "the first stream not the default one": lambda h: h | {"streams": ["blocking", "legacy"]},
 }
 
@@ -88,6 +153,10 @@ def put(header: dict, part: str, index: int, key: str, value) -> dict:
     header = copy.deepcopy(header)
     header[part][index][key] = value
     return header
+
+
+def node(header: dict, value: list) -> dict:
+    return put(header, "ops", 10, "nodes", [value])
 
 
 @pytest.mark.parametrize("what", HOSTILE)
@@ -145,11 +214,12 @@ def test_any_one_field_replaced_by_anything_is_refused_or_well_formed(data):
 
 def launch_op(args: bytes, **more) -> dict:
     op = {"op": "launch", "module": 5, "kernel": "k", "grid": [1, 1, 1], "block": [8, 1, 1], "shared": 0, "args": args}
-    return op | {"stream": 0, "cooperative": False, "cluster": None} | more
+    return op | {"stream": 0, "cooperative": False, "cluster": None, "device": 0} | more
 
 
-def alloc(address: int, nbytes: int) -> dict:
-    return {"op": "alloc", "address": address, "nbytes": nbytes, "kind": "device"}
+def alloc(address: int, nbytes: int, **more) -> dict:
+    op = {"op": "alloc", "address": address, "nbytes": nbytes, "kind": "device", "stream": None, "device": 0}
+    return op | more
 
 
 def recorder() -> Recorder:
@@ -185,15 +255,25 @@ def test_memory_made_before_the_timed_part_keeps_its_contents():
 @pytest.mark.parametrize(
     "op",
     [
-        {"op": "graph_launch", "exec": 1, "stream": 0},
         {"op": "host_func", "stream": 0},
-        {"op": "set", "rows": 2, "dst": 0x7000, "stream": 0, "element": 1, "value": 0, "count": 1},
-        {"op": "copy", "rows": 1, "dst_device": None},
+        {"op": "discard", "address": 0x7000, "nbytes": 64, "stream": 0},
+        {"op": "peer", "peer": 1, "enabled": True},
+        {"op": "copy", "kind": "p2p", "dst": 0x7000, "src": 0x8000, "data": None},
+        {"op": "graph", "exec": 1, "nodes": [{"op": "host_func", "after": [], "enabled": True}]},
+        {"op": "graph", "exec": 1, "nodes": [{"op": "empty", "after": [], "enabled": False}]},
         launch_op(b"", cluster=[2, 1, 1]),
+        launch_op(b"", device=1),
     ],
 )
 def test_what_cannot_be_replayed_is_said(op):
     r = recorder()
-    r(op)
+    r({"device": 0} | op)
     with pytest.raises(ProgramError, match="cannot be replayed"):
+        r.end()
+
+
+def test_a_graph_made_before_the_call_is_refused():
+    r = recorder()
+    r({"op": "graph_launch", "exec": 1, "stream": 0, "device": 0})
+    with pytest.raises(ProgramError, match="capture it inside"):
         r.end()

@@ -1,0 +1,328 @@
+"""Host functions: whatever way they take, the recording replays it with inputs that the function never saw."""
+
+import numpy as np
+import pytest
+
+from grader.devices import Run
+from grader.problems.model import Array, Case, HostFunction, Problem
+from grader.submission import Cell
+
+N = 96
+HEAD = """
+import numpy as np
+from cuda.core import Device
+from cuda.core.graph import GraphBuilder
+from numba import cuda
+
+@cuda.jit
+def twice(x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = x[i] + x[i]
+
+@cuda.jit
+def slowly(x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        v = x[i]
+        for _ in range(200):
+            v = v * 2 - x[i]
+        y[i] = v + x[i]
+
+class View:
+    def __init__(self, address, n=96):
+        self.__cuda_array_interface__ = {"shape": (n,), "typestr": "<f4", "data": (int(address), False), "version": 3}
+
+def array(address, n=96):
+    return cuda.as_cuda_array(View(address, n), sync=False)
+
+"""
+
+
+def problem(x: str, y: str) -> Problem:
+    """y = 2 x; `x` and `y` say where they lie."""
+    shape = (lambda s: (s["n"],),)
+    params = Array("x", *shape, where=x), Array("y", *shape, "output", where=y)
+    return Problem(
+        name="99_twice", title="", statement="", entry=HostFunction("solve", params), cases=(Case({"n": N}),),
+        secret=lambda rng: [], inputs=lambda rng, s: {"x": rng.uniform(1, 2, s["n"]).astype("f4")},
+        reference=lambda inputs, s: {"y": 2 * inputs["x"].astype("f8")}, rubric=(), hints=("", "", ""),
+    )  # fmt: skip
+
+
+def record(bench, body: str, x: str = "pinned", y: str = "pinned"):
+    source = HEAD + "def solve(x, y):\n" + "".join(f"    {line}\n" for line in body.strip().split("\n"))
+    p = problem(x, y)
+    return p, bench.record([Cell("submission.py", source)], p, p.cases)
+
+
+def played(bench, body: str, *, x: str = "pinned", y: str = "pinned", **options):
+    p, built = record(bench, body, x, y)
+    assert built.error is None, built.error.message
+    program = built.programs[p.cases[0].name]
+    inputs = p.inputs(np.random.default_rng(), p.cases[0].sizes)
+    (result,) = bench.device.replay([Run(program, inputs, **options)])
+    return program, inputs["x"], result
+
+
+def kinds(program) -> list[str]:
+    return [op.op for op in program.ops]
+
+
+WAYS = {
+    "plain": (
+        "pageable", "pageable", ["alloc", "copy", "alloc", "launch", "copy"],
+        """
+d_x, d_y = cuda.to_device(x), cuda.device_array(x.size, np.float32)
+twice[1, 128](d_x, d_y)
+d_y.copy_to_host(y)
+        """,
+    ),
+    "numba's implicit copies": (
+        "pageable", "pageable", ["alloc", "copy", "alloc", "copy", "launch", "copy", "copy"], "twice[1, 128](x, y)",
+    ),
+    "streams and events": (
+        "pinned", "pinned", ["alloc", "alloc", "copy", "record", "wait", "launch", "copy", "sync"],
+        """
+free, a, ready = Device().create_stream(), cuda.stream(), cuda.event()
+b = cuda.external_stream(int(free.handle))
+d_x, d_y = cuda.device_array(x.size, np.float32), cuda.device_array(x.size, np.float32)
+d_x.copy_to_device(x, stream=a)
+ready.record(a)
+ready.wait(b)
+twice[1, 128, b](d_x, d_y)
+d_y.copy_to_host(y, stream=b)
+free.sync()
+        """,
+    ),
+    "staging through pinned memory of its own": (
+        "pageable", "pageable", ["alloc", "alloc", "host_copy", "launch", "sync", "host_copy"],
+        """
+p, q = cuda.mapped_array(x.size, np.float32), cuda.mapped_array(x.size, np.float32)
+p[:] = x
+twice[1, 128](p, q)
+cuda.synchronize()
+y[:] = q
+        """,
+    ),
+    "a result in memory of its own": (
+        "pageable", "pinned", ["alloc", "copy", "alloc", "launch", "copy", "host_copy"],
+        """
+d_x, d_y = cuda.to_device(x.copy()[:]), cuda.device_array(x.size, np.float32)
+twice[1, 128](d_x, d_y)
+y[:] = d_y.copy_to_host()
+        """,
+    ),
+    "page-locked in place": (
+        "pageable", "pageable", ["register", "register", "alloc", "copy", "alloc", "launch", "copy", "sync"],
+        """
+with cuda.pinned(x, y):
+    s = cuda.stream()
+    d_x, d_y = cuda.to_device(x, stream=s), cuda.device_array(x.size, np.float32, stream=s)
+    twice[1, 128, s](d_x, d_y)
+    d_y.copy_to_host(y, stream=s)
+    s.synchronize()
+        """,
+    ),
+    "constants and initial values": (
+        "pinned", "pinned", ["alloc", "copy", "host_write", "copy", "launch", "copy"],
+        """
+d_x = cuda.to_device(np.zeros(x.size, np.float32))
+y[:] = 7
+d_x.copy_to_device(x)
+twice[1, 128](d_x, d_x)
+d_x.copy_to_host(y)
+        """,
+    ),
+    "stream-ordered memory": (
+        "pinned", "pinned", ["alloc", "copy", "launch", "copy", "free", "sync"],
+        """
+device = Device(); device.set_current()
+s = device.create_stream()
+n = cuda.external_stream(int(s.handle))
+buffer = device.allocate(x.nbytes, stream=s)
+d = array(buffer.handle)
+d.copy_to_device(x, stream=n)
+twice[1, 128, s](d, d)
+d.copy_to_host(y, stream=n)
+buffer.close(s)
+s.sync()
+        """,
+    ),
+    "managed memory": ("managed", "managed", ["launch", "sync"], "twice[1, 128](x, y)\ncuda.synchronize()"),
+    "managed memory with advice and prefetches": (
+        "managed", "managed", ["advise", "prefetch", "launch", "prefetch", "sync"],
+        """
+from cuda.core import ManagedBuffer, Host
+device = Device(); device.set_current()
+s = device.create_stream()
+a = ManagedBuffer.from_handle(x.ctypes.data, x.nbytes, owner=x)
+b = ManagedBuffer.from_handle(y.ctypes.data, y.nbytes, owner=y)
+a.read_mostly = True
+a.prefetch(device, stream=s)
+twice[1, 128, s](x, y)
+b.prefetch(Host(), stream=s)
+s.sync()
+        """,
+    ),
+    "rows of a matrix": (
+        "pinned", "pinned", ["alloc", "alloc", "copy", "fill", "launch", "copy"],
+        """
+from cuda.bindings import driver as cu
+rows, pitch, width = 4, 512, 96
+_, a = cu.cuMemAlloc(rows * pitch)
+d_y = cuda.device_array(x.size, np.float32)
+p = cu.CUDA_MEMCPY2D()
+p.srcMemoryType, p.srcHost, p.srcPitch = cu.CUmemorytype.CU_MEMORYTYPE_HOST, x.ctypes.data, width
+p.dstMemoryType, p.dstDevice, p.dstPitch = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE, a, pitch
+p.WidthInBytes, p.Height = width, rows
+cu.cuMemcpy2D(p)
+cu.cuMemsetD2D8(int(a) + width, pitch, 0, 16, rows)
+for r in range(rows):
+    twice[1, 24](array(int(a) + r * pitch, 24), d_y[24 * r : 24 * r + 24])
+d_y.copy_to_host(y)
+        """,
+    ),
+    "a captured graph, launched twice": (
+        "pinned", "pinned", ["alloc", "alloc", "alloc", "graph", "graph_launch", "graph_launch", "sync"],
+        """
+d_x, d_t, d_y = (cuda.device_array(x.size, np.float32) for _ in range(3))
+device = Device(); device.set_current()
+s = device.create_stream()
+gb = s.create_graph_builder().begin_building()
+n = cuda.external_stream(int(gb.stream.handle))
+d_x.copy_to_device(x, stream=n)
+left, right = gb.split(2)
+twice[1, 128, left](d_x, d_t)
+slowly[1, 128, right](d_x, d_y)
+gb = GraphBuilder.join(left, right)
+d_y.copy_to_host(y, stream=cuda.external_stream(int(gb.stream.handle)))
+graph = gb.end_building().complete()
+graph.launch(s)
+graph.launch(s)
+s.sync()
+        """,
+    ),
+    "a graph that is updated": (
+        "pinned", "pinned", ["alloc", "copy", "alloc", "graph", "graph_launch", "graph_update", "graph_launch", "copy"],
+        """
+d_x, d_y, d_z = cuda.to_device(x), *(cuda.device_array(x.size, np.float32) for _ in range(2))
+device = Device(); device.set_current()
+s = device.create_stream()
+def captured(a, b):
+    gb = s.create_graph_builder().begin_building()
+    twice[1, 128, gb](a, b)
+    return gb.end_building()
+graph = captured(d_x, d_z).complete()
+graph.launch(s)
+graph.update(captured(d_x, d_y))
+graph.launch(s)
+d_y.copy_to_host(y, stream=cuda.external_stream(int(s.handle)))
+s.sync()
+        """,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_way_is_recorded_and_replayed_with_other_inputs(bench, way):
+    x, y, ops, body = WAYS[way]
+    program, given, result = played(bench, body, x=x, y=y, sanitize=True)
+    assert result.fault is None
+    assert result.findings == ()
+    np.testing.assert_array_equal(result.outputs["y"], 2 * given)
+    assert result.changed == result.overrun == result.late == ()
+    left = iter(kinds(program))
+    assert all(op in left for op in ops), kinds(program)  # in this order, among others
+
+
+def test_blocking_copies_and_calls_cost_the_hosts_time(bench):
+    fast = "d = cuda.to_device(x)\ntwice[1, 128](d, d)\nd.copy_to_host(y)"
+    more = fast + "\nd.copy_to_host(y)"
+    (_, _, once), (_, _, again) = (played(bench, body, timed=True) for body in (fast, more))
+    assert 5e-6 < again.seconds - once.seconds < 2e-5  # a copy's latency
+
+
+def test_pageable_copies_are_slower_and_do_not_overlap(bench):
+    body = "d = cuda.to_device(x)\ntwice[1, 128](d, d)\nd.copy_to_host(y)"
+    times = [played(bench, body, x=where, y=where, timed=True)[2].seconds for where in ("pinned", "pageable")]
+    assert times[0] < times[1]
+
+
+def test_the_timeline_of_the_timed_part_is_told(bench):
+    (_, _, result) = played(bench, "d = cuda.to_device(x)\ntwice[1, 128](d, d)\nd.copy_to_host(y)", timed=True)
+    assert result.counters["copies_overlapped"] == 0
+    assert 10 < result.counters["copies_us"] < 30  # two of 8 us latency
+    assert 0 < result.counters["kernels_us"] < 10
+
+
+def test_a_result_that_comes_after_the_return_is_late(bench):
+    body = "s = cuda.stream()\nd = cuda.to_device(x, stream=s)\ntwice[1, 128, s](d, d)\nd.copy_to_host(y, stream=s)"
+    _, given, result = played(bench, body)
+    np.testing.assert_array_equal(result.outputs["y"], 2 * given)
+    assert result.late == ("y",)
+
+
+def test_an_event_that_nobody_waits_for_shows_in_the_values(bench):
+    body = """
+a, b = cuda.stream(), cuda.stream()
+d_x, d_y = cuda.to_device(np.zeros(x.size, np.float32)), cuda.device_array(x.size, np.float32)
+d_x.copy_to_device(x, stream=a)
+twice[1, 128, b](d_x, d_y)
+d_y.copy_to_host(y, stream=b)
+cuda.synchronize()
+    """
+    _, given, result = played(bench, body)
+    assert (result.outputs["y"] != 2 * given).all()
+
+
+DEPENDENT = {
+    "the host computes": ("y[:] = 2 * x\ntwice[1, 128](cuda.to_device(x), cuda.device_array(96, np.float32))", "384 bytes"),
+    "the host computes an argument": ("m = x.max()\ntwice[1, 128](cuda.to_device(x * m), cuda.to_device(x))", "384 bytes"),
+    "a launch that depends": ("twice[1, 32 + int(x[0] * 1e4) % 64](cuda.to_device(x), cuda.to_device(x))", "(block)"),
+    "a loop that depends": (
+        "for _ in range(int(x[0] * 1e4) % 7):\n    twice[1, 32](cuda.to_device(x), cuda.to_device(x))",
+        "second call",
+    ),
+    "memory kept from call to call": (
+        "global kept\nif 'kept' not in globals():\n    kept = cuda.device_array(96, np.float32)\ntwice[1, 32](kept, kept)",
+        "second call",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", DEPENDENT)
+def test_what_depends_on_the_data_is_refused_in_one_sentence(bench, what):
+    body, words = DEPENDENT[what]
+    _, built = record(bench, body)
+    assert built.error.code == "RTE"
+    assert words in built.error.message and "\n" not in built.error.message
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "words"),
+    [
+        ("1 / 0", "RTE", "solve failed: line 30: ZeroDivisionError"),
+        ("twice[1, 128](x)", "RTE", "argument"),
+        ("d = cuda.device_array(8, np.float32)\ntwice[1, 4096](d, d)", "RTE", "CUDA_ERROR_INVALID_VALUE"),
+    ],
+)
+def test_a_call_that_fails_is_told_with_its_line(bench, body, code, words):
+    _, built = record(bench, body)
+    assert built.error.code == code
+    assert words in built.error.message
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("", "does not define solve(x, y)"),
+        ("solve = 7", "solve is a int: the exercise asks for a plain Python function solve(x, y)"),
+        ("from numba import cuda\n@cuda.jit\ndef solve(x, y): pass", "solve is a kernel"),
+        ("def solve(x): pass", "takes 1 parameters (x); it is called as solve(x, y)"),
+    ],
+)
+def test_what_is_no_such_function_is_said(bench, source, words):
+    p = problem("pinned", "pinned")
+    error = bench.record([Cell("submission.py", source)], p, p.cases).error
+    assert error.code == "CE" and words in error.message
