@@ -35,6 +35,7 @@ ADVICE = tuple(p + a for a in ("read_mostly", "preferred_location", "accessed_by
 DTYPES = ("", "|b1", "|i1", "|u1", "<i2", "<u2", "<f2", "<i4", "<u4", "<f4", "<i8", "<u8", "<f8", "<c8", "<c16")
 
 _NAME = re.compile(r"[A-Za-z_$%][\w$%]{0,1023}\Z")
+_FILE_NAME = re.compile(r"[\w .-]{0,100}\Z")
 _ARRAY_NAME = re.compile(r"\w{0,64}\Z")
 
 
@@ -257,6 +258,7 @@ class Program:
     ops: tuple[Op, ...]  # the timed part, in submission order
     blobs: tuple[bytes, ...] = ()  # contents for Buffer.initial and Copy.blob
     streams: tuple[str, ...] = ("legacy",)  # kind of stream i: "legacy", "per-thread", "blocking", "non-blocking"
+    places: tuple[tuple[str, int], ...] = ()  # file and line of the submission, one an operation; or nothing
     clock: str = "device"  # what is timed: "device" between two events; "host" from the first call to the last's end
 
     @classmethod
@@ -286,6 +288,7 @@ class Program:
             "buffers": [asdict(b) for b in self.buffers],
             "streams": list(self.streams),
             "clock": self.clock,
+            "places": [list(place) for place in self.places],
             "ops": [_plain(op) for op in self.ops],
         }
         return header, [*self.modules, *self.blobs]

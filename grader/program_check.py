@@ -13,7 +13,7 @@ STREAM_KINDS = ("legacy", "per-thread", "blocking", "non-blocking")
 
 def build(header: object, blobs: list[bytes]) -> Program:
     """The program that the parts describe. ProgramError when any part is not as `grader.program` documents it."""
-    top = _Fields(header, "program", ("version", "modules", "buffers", "streams", "clock", "ops"))
+    top = _Fields(header, "program", ("version", "modules", "buffers", "streams", "clock", "places", "ops"))
     if top.integer("version", 0, 1 << 16) != p.VERSION:
         raise ProgramError(f"version {header['version']} of the program format; this grader reads {p.VERSION}")
     if not all(type(b) is bytes for b in blobs) or sum(map(len, blobs)) > p.MAX_BLOB_BYTES:
@@ -34,7 +34,10 @@ def build(header: object, blobs: list[bytes]) -> Program:
     where = _Where(buffers, count, contents, len(streams))
     ops = tuple(_op(o, f"operation {i}", where) for i, o in enumerate(top.sequence("ops", 0, p.MAX_OPS)))
     check_lifetimes(buffers, ops)
-    return Program(buffers, tuple(modules), ops, tuple(contents), streams, top.text("clock", p.CLOCKS))
+    clock, places = top.text("clock", p.CLOCKS), tuple(_a_line(v) for v in top.sequence("places", 0, len(ops)))
+    if places and len(places) != len(ops):
+        raise ProgramError("places: one an operation, or none")
+    return Program(buffers, tuple(modules), ops, tuple(contents), streams, places, clock)
 
 
 class _Fields:
@@ -67,6 +70,12 @@ class _Fields:
         if type(self.value[key]) is not bool:
             raise ProgramError(f"{self.what}: {key} is neither true nor false")
         return self.value[key]
+
+
+def _a_line(v: object) -> tuple[str, int]:
+    if type(v) not in (list, tuple) or len(v) != 2 or type(v[0]) is not str or not p._FILE_NAME.match(v[0]):
+        raise ProgramError("places: a place is [file, line]")
+    return v[0], _integer(v[1], 0, 1 << 24, "places: line")
 
 
 class _Where:

@@ -57,10 +57,11 @@ class Recorder:
 
     `read(address, nbytes)` returns the present bytes of device memory; it is asked for memory that existed before the
     timed part and that the exercise did not hand out (a table that the submission uploaded when it was imported).
+    `where()` tells the file and the line of the submission that is being executed.
     """
 
-    def __init__(self, read: Callable[[int, int], bytes]):
-        self._read = read
+    def __init__(self, read: Callable[[int, int], bytes], where: Callable[[], tuple[str, int]] = lambda: ("", 0)):
+        self._read, self._where = read, where
         self._live: dict[int, tuple[int, str]] = {}  # address -> (nbytes, kind); pageable arrays while they are known
         self._sorted: list[int] = []
         self._ptx: dict[int, bytes] = {}
@@ -97,6 +98,7 @@ class Recorder:
         self._streams: dict[int, int] = {0: 0}
         self._blobs: list[bytes] = []
         self._ops: list[Op] = []
+        self._places: list[tuple[str, int]] = []
         self._made: list[int] = []  # addresses of what is allocated in the timed part
         self._execs: dict[int, int] = {}
         self._events: dict[int, int] = {}
@@ -148,7 +150,12 @@ class Recorder:
             blobs=tuple(self._blobs),
             streams=tuple(names[s] for s in self._streams),
             clock=self._clock,
+            places=tuple(self._places) if self._clock == "host" else (),
         )
+
+    def _put(self, op: Op) -> None:
+        self._ops.append(op)
+        self._places.append(self._where())
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
@@ -162,7 +169,7 @@ class Recorder:
             index = self._add(address, nbytes, kind, None)
             if self._clock == "host":
                 stream = None if op["stream"] is None else self._stream(op["stream"])
-                self._ops.append(p.Alloc(index, stream))
+                self._put(p.Alloc(index, stream))
 
     def _register(self, address: int, nbytes: int) -> None:
         """Pageable memory is page-locked: an array of the exercise, or memory of the program's own."""
@@ -176,17 +183,17 @@ class Recorder:
             self._host.drop(place[0])
             self._host.add(place[0], address, nbytes)
         self._host.registered(place[0])
-        self._ops.append(p.Register(Place(*place), nbytes))
+        self._put(p.Register(Place(*place), nbytes))
 
     def _free(self, address: int, stream: int | None) -> None:
         if self._recording and self._inside_pageable(address, 1):
             place = self._place(address)
             self._host.unregistered(place.buffer)
-            self._ops.append(p.Unregister(place))
+            self._put(p.Unregister(place))
             return
         if self._recording and self._clock == "host" and address in self._index:
             self._host_wrote()
-            self._ops.append(p.Free(self._index[address], None if stream is None else self._stream(stream)))
+            self._put(p.Free(self._index[address], None if stream is None else self._stream(stream)))
         self._vanish(address)
 
     def _appear(self, address: int, nbytes: int, kind: str) -> None:
@@ -258,9 +265,9 @@ class Recorder:
     def _host_write(self, to: Place, data: bytes) -> None:
         source = self._host.source_of(data, to)
         if source:
-            self._ops.append(p.HostCopy(to, Place(*source), len(data)))
+            self._put(p.HostCopy(to, Place(*source), len(data)))
         else:
-            self._ops.append(p.HostWrite(to, self._blob(data)))
+            self._put(p.HostWrite(to, self._blob(data)))
 
     # --- operations -----------------------------------------------------------------------------------------------
 
@@ -278,13 +285,13 @@ class Recorder:
             if not self._host.told_before(place.buffer, place.offset, op["data"]):
                 self._host_write(place, op["data"])
         elif kind in ("launch", "set"):
-            self._ops.append(replace(self._work(kind, op), stream=self._stream(op["stream"])))
+            self._put(replace(self._work(kind, op), stream=self._stream(op["stream"])))
         elif kind == "copy":
-            self._ops.append(self._copy(op))
+            self._put(self._copy(op))
         elif kind == "event":
-            self._ops.append(Record(self._event(op["event"]), self._stream(op["stream"])))
+            self._put(Record(self._event(op["event"]), self._stream(op["stream"])))
         elif kind == "wait":
-            self._ops.append(Wait(self._stream(op["stream"]), self._event(op["event"])))
+            self._put(Wait(self._stream(op["stream"]), self._event(op["event"])))
         elif kind == "sync":
             self._sync(op["kind"], op["id"] or 0)
         elif kind == "query":
@@ -293,27 +300,27 @@ class Recorder:
         elif kind == "prefetch":
             location = op["location"].partition(":")[0]
             stream = self._stream(op["stream"])
-            self._ops.append(p.Prefetch(self._place(op["address"]), op["nbytes"], location, stream))
+            self._put(p.Prefetch(self._place(op["address"]), op["nbytes"], location, stream))
         elif kind == "advise":
             location = op["location"].partition(":")[0]
-            self._ops.append(p.Advise(self._place(op["address"]), op["nbytes"], op["advice"], location))
+            self._put(p.Advise(self._place(op["address"]), op["nbytes"], op["advice"], location))
         elif kind == "graph":
             made = self._execs.setdefault(op["exec"], len(self._execs))
-            self._ops.append(p.Graph(made, self._nodes(op["nodes"])))
+            self._put(p.Graph(made, self._nodes(op["nodes"])))
         elif kind in ("graph_update", "graph_launch"):
             if op["exec"] not in self._execs:
                 raise ProgramError("the graph was made before the function was called: capture it inside")
             made = self._execs[op["exec"]]
             if kind == "graph_update":
-                self._ops.append(p.GraphUpdate(made, self._nodes(op["nodes"])))
+                self._put(p.GraphUpdate(made, self._nodes(op["nodes"])))
             else:
-                self._ops.append(p.GraphLaunch(made, self._stream(op["stream"])))
+                self._put(p.GraphLaunch(made, self._stream(op["stream"])))
         else:
             raise ProgramError(_REFUSED.get(kind, f"the operation {kind!r} cannot be replayed yet"))
 
     def _sync(self, what: str, number: int) -> None:
         of = {"stream": self._stream, "event": self._event}.get(what, int)
-        self._ops.append(Sync(what, of(number)))
+        self._put(Sync(what, of(number)))
 
     def _event(self, number: int) -> int:
         return self._events.setdefault(number, len(self._events))
@@ -370,7 +377,7 @@ class Recorder:
             return None
         index = self._new_pageable(op["src"], len(op["data"]))  # the host has copied it to memory of its own
         self._host.landed(index, 0, len(op["data"]))
-        self._ops.append(p.HostCopy(Place(index, 0), Place(*found), len(op["data"])))
+        self._put(p.HostCopy(Place(index, 0), Place(*found), len(op["data"])))
         return Place(index, 0)
 
     def _inside_pageable(self, address: int, nbytes: int) -> bool:

@@ -38,6 +38,9 @@ class Player:
     assemble: Callable[[bytes], bytes] = lambda ptx: ptx
     name: Callable[[int, str], None] = lambda address, label: None  # told what lies where
     mark: Callable[[], None] = lambda: None  # called where the timed part starts and where it ends
+    at: Callable[[tuple[str, int] | None], None] = lambda place: (
+        None
+    )  # told which line is replayed, if nobody takes time
     _libraries: dict[str, object] = field(default_factory=dict)
     _functions: dict[tuple[str, str], tuple] = field(default_factory=dict)
 
@@ -127,8 +130,14 @@ class Player:
             call(cu.cuCtxSynchronize)
         self.mark()
         call(cu.cuEventRecord, start, 0)
-        for step in steps:
-            step()
+        if scratch is None and program.places:
+            for place, step in zip(program.places, steps, strict=True):
+                self.at(place)
+                step()
+            self.at(None)
+        else:
+            for step in steps:
+                step()
         late: tuple[str, ...] = ()
         if scratch is None:
             at_host = {n: i for n, i in program.named("output", "inout").items() if memory[i].at_host}

@@ -6,8 +6,10 @@ from itertools import islice
 
 import grader.vgpu
 from grader.vgpu.driver.clock import CLOCK
+from grader.vgpu.driver.paging import TOTALS, Totals
 from grader.vgpu.driver.state import driver
 from grader.vgpu.jit import layout
+from grader.vgpu.sanitize import host
 from grader.vgpu.timeline import COPIES, Timeline
 
 
@@ -19,7 +21,7 @@ class VirtualProbe:
         self._options.deadline = launch_s
         self._counters: Counter = Counter()
         self._fault: dict | None = None
-        self._marks: list[tuple[int, int]] = []  # spans and calls so far
+        self._marks: list[tuple[int, int, Totals]] = []  # spans and calls so far, what paging has done
         grader.vgpu.on_launch(self._saw)
 
     def start(self, sanitize: bool, profile: bool) -> None:
@@ -30,10 +32,15 @@ class VirtualProbe:
         self._counters.clear()
         self._fault = None
         self._marks.clear()
+        host.tell_place(None)
 
     def mark(self) -> None:
         """The timed part starts or ends here."""
-        self._marks.append((len(CLOCK.spans), len(CLOCK.calls)))
+        self._marks.append((len(CLOCK.spans), len(CLOCK.calls), replace(TOTALS)))
+
+    def at(self, place: tuple[str, int] | None) -> None:
+        """The line of the submission whose operation is replayed."""
+        host.tell_place(place)
 
     def stop(self) -> None:
         """See no more launches."""
@@ -56,12 +63,16 @@ class VirtualProbe:
         return self._fault
 
     def counters(self) -> dict[str, float]:
-        """Sums over the run's launches, and what the timeline of the timed part shows (see `timeline_of`)."""
+        """Sums over the run's launches; of the timed part what the timeline shows (see `timeline_of`), and page faults.
+
+        fault_groups, host_fault_groups: of managed memory; to_device, to_host, evicted: bytes of it that moved.
+        """
         if len(self._marks) < 2:
             return dict(self._counters)
-        (spans, calls), (last_span, last_call) = self._marks
+        (spans, calls, before), (last_span, last_call, after) = self._marks
         shown = Timeline(list(islice(CLOCK.spans, spans, last_span)), list(islice(CLOCK.calls, calls, last_call)))
-        return dict(self._counters) | timeline_of(shown)
+        paged = {name: float(n) for name, n in after.since(before).items()}
+        return dict(self._counters) | timeline_of(shown) | paged
 
     def _saw(self, kernel, work, result, span) -> None:
         if result.fault is not None:

@@ -70,6 +70,8 @@ def initialised(e: Evidence) -> Check:
 def race_free(e: Evidence) -> Check:
     """No two threads touch the same place without a barrier between them (racecheck)."""
     hint = "Where one thread reads what another wrote, a cuda.syncthreads() belongs in between; also before reuse."
+    if e.problem.entry.clock == "host":
+        hint = "What has to come first? Put both into one stream, or let one stream wait for an event of the other."
     return _clean(e, "racecheck", "no race", hint)
 
 

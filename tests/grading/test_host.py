@@ -317,9 +317,9 @@ def test_a_call_that_fails_is_told_with_its_line(bench, body, code, words):
     ("source", "words"),
     [
         ("", "does not define solve(x, y)"),
-        ("solve = 7", "solve is a int: the exercise asks for a plain Python function solve(x, y)"),
+        ("solve = 7", "solve is an int: the exercise asks for a plain Python function solve(x, y)"),
         ("from numba import cuda\n@cuda.jit\ndef solve(x, y): pass", "solve is a kernel"),
-        ("def solve(x): pass", "takes 1 parameters (x); it is called as solve(x, y)"),
+        ("def solve(x): pass", "takes 1 parameter (x); it is called as solve(x, y)"),
     ],
 )
 def test_what_is_no_such_function_is_said(bench, source, words):
