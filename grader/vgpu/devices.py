@@ -89,17 +89,31 @@ DEFAULT = "a100"
 
 
 def parse(text: str) -> list[Card]:
-    """The cards that a name such as "a100", "virtual:h100" or "a100*4" asks for.
+    """The cards that a name such as "a100", "virtual:h100" or "a100*4" asks for; "mine.toml" is a file with a card.
 
-    Raises ValueError, listing the names, for a card that is not in the table or a count that is not 1 to 16.
+    Raises ValueError, listing the names, for a card that is not in the table or a count that is not 1 to 16, and for a
+    file that `grader.vgpu.model.cards.add` refuses.
     """
-    key, star, count = text.strip().lower().removeprefix("virtual:").partition("*")
-    key = key or DEFAULT
+    name, star, count = text.strip().removeprefix("virtual:").partition("*")
+    key = name.lower() or DEFAULT
+    if key.endswith(".toml"):
+        key = _from_file(name)
     if key not in CARDS:
         raise ValueError(f"no virtual GPU is called {key!r}; there are {', '.join(CARDS)}, and e.g. 'a100*4' for four")
     if star and not (count.isdecimal() and 1 <= int(count) <= 16):
         raise ValueError(f"{text!r} asks for {count or 'no'} devices; 1 to 16 are possible, as in '{key}*4'")
     return [CARDS[key]] * (int(count) if star else 1)
+
+
+_files: dict[str, str] = {}  # a file of cards -> the name of its first
+
+
+def _from_file(path: str) -> str:
+    from grader.vgpu.model import cards  # which needs this module
+
+    if path not in _files:
+        _files[path] = cards.add(path)[0].key
+    return _files[path]
 
 
 def attributes(card: Card, ordinal: int) -> dict[int, int]:

@@ -1,12 +1,11 @@
 // How fast one SM loads from its L1, by stride: each thread reads the same words again and again.
 
-extern "C" __global__ void l1_stride(int stride, int rounds, const float *a, float *out) {
-    const volatile int zero = 0;
+extern "C" __global__ void l1_stride(int stride, int rounds, int zero, const float *a, float *out) {
     const float *p = a + threadIdx.x % 32 * stride;
     float sum = 0;
     for (int k = 0; k < rounds; ++k) {
-        for (int j = 0; j < 8; ++j) sum += __ldca(p + 1024 * j);
-        p += zero;
+        for (int j = 0; j < 16; ++j) sum += __ldca(p + 1024 * j);
+        p += zero; // which the compiler does not know to be 0
     }
     out[threadIdx.x] = sum;
 }
@@ -14,6 +13,15 @@ extern "C" __global__ void l1_stride(int stride, int rounds, const float *a, flo
 extern "C" __global__ void copy(int n, const float *a, float *b) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) b[i] = a[i];
+}
+
+extern "C" __global__ void add(int n, const float *x, float *y) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) y[i] = x[i] + y[i];
+}
+
+extern "C" __global__ void offset_copy(int offset, const float *a, float *b) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x + offset;
+    b[i] = a[i];
 }
 
 extern "C" __global__ void strided_copy(int n, int stride, const float *a, float *b) {

@@ -1,15 +1,10 @@
 """The clock: kernels that are faster on a GPU are faster here, and the same launch takes the same time."""
 
-import tomllib
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numba import cuda, float32, int32
 
 import grader.vgpu
-from grader.vgpu import devices
-from grader.vgpu.model import cards
 
 pytestmark = pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaPerformanceWarning")
 
@@ -160,26 +155,10 @@ def test_pages_of_managed_memory_fault_once_and_prefetching_avoids_it():
     first = us(spin_copy, (n // 256,), (256,), a, b)
     again = us(spin_copy, (n // 256,), (256,), a, b)
     assert first > 20 * again
-    assert [s.nbytes for s in grader.vgpu.spans() if s.kind == "fault"][-1] == pytest.approx(4 * n, rel=0.05)
+    assert sum(s.nbytes for s in grader.vgpu.spans() if s.kind == "fault") == 4 * n
 
 
 @cuda.jit
 def spin_copy(a, b):
     i = cuda.grid(1)
     b[i] = a[i]
-
-
-def test_every_cell_of_the_tables_has_a_source():
-    tables = tomllib.loads((Path(cards.__file__).parent / "cards.toml").read_text())
-    assert set(tables) == set(devices.CARDS) - {"a6000", "v100"}
-    for key, table in tables.items():
-        for cell, (value, source) in table.items():
-            assert value >= 0 and len(source) >= 3, (key, cell)
-        assert cards.read(table)
-
-
-def test_a_card_of_ones_own_needs_every_cell_and_a_source(tmp_path):
-    file = tmp_path / "card.toml"
-    file.write_text('[mine]\nname = ["Mine", "me"]\n')
-    with pytest.raises(ValueError, match=r"card 'mine' needs the cell cc = \[value, source\]"):
-        cards.add(file)

@@ -147,6 +147,7 @@ def _parameters(case: Case) -> np.ndarray:
     m[simulate.M_L1_LATENCY], m[simulate.M_SHARED_LATENCY] = times.l1_latency, times.shared_latency
     m[simulate.M_L2_LATENCY], m[simulate.M_DRAM_LATENCY] = times.l2_latency, times.dram_latency
     m[simulate.M_L1_MIN] = times.l1_min_cycles
+    m[simulate.M_WAVEFRONT_CYCLES] = 128 / times.l1_bytes_per_clock
     part = case.per_sm / case.blocks  # of the grid's traffic that the busiest SM has
     m[simulate.M_L2_RATE] = min(SM_PORT, times.l2_bytes_per_clock * part)
     m[simulate.M_DRAM_RATE] = min(SM_PORT, times.dram_gbs * 1e3 / card.clock_mhz * part)

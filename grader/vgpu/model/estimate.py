@@ -80,10 +80,10 @@ def _estimate(case: cases.Case) -> Estimate:
     done = cases.run(case)
     out, stalls = done.out, done.stalls
     busy = max(out[simulate.O_CYCLES], out[simulate.O_L2_FREE], out[simulate.O_DRAM_FREE])
-    scale, cycles = _scale(case, out, busy)
-    cycles = _uneven(case, out, cycles)
     use = _use(case.code, done, busy)
     highest = max(use, key=use.get)
+    scale, cycles = _scale(case, out, busy, use[highest])
+    cycles = _uneven(case, out, cycles)
     grid_bytes = 32 * scale * case.blocks / case.per_sm  # of a sector of the simulated SM
     l1, l2 = out[simulate.O_L1_SECTORS], out[simulate.O_L2_SECTORS]
     dram = out[simulate.O_DRAM_READ] + out[simulate.O_DRAM_WRITE]
@@ -106,8 +106,8 @@ def _estimate(case: cases.Case) -> Estimate:
     )
 
 
-def _scale(case: cases.Case, out, busy: float) -> tuple[float, float]:
-    """(factor from what was simulated to all that the SM does, its cycles)."""
+def _scale(case: cases.Case, out, busy: float, highest: float) -> tuple[float, float]:
+    """(factor from what was simulated to all that the SM does, its cycles). `highest`: use of the busiest server."""
     counters, code = case.counters, case.code
     issued = np.concatenate([[0], np.cumsum(code.kind != program.ALIAS)])
     lengths = issued[code.first[1:]] - issued[code.first[:-1]]
@@ -118,6 +118,7 @@ def _scale(case: cases.Case, out, busy: float) -> tuple[float, float]:
     scale = case.per_sm * longer / (case.simulated * max(done, 1e-9))
     if case.simulated > case.resident and done > 0.999:
         rate = (busy - out[simulate.O_FIRST_WAVE]) / (case.simulated - case.resident)  # cycles a block
+        rate = max(rate, highest * busy / case.simulated)  # blocks that started while others ran have less left to do
         return scale, (busy + rate * (case.per_sm - case.simulated)) * longer
     return scale, busy * scale
 

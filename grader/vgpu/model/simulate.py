@@ -19,8 +19,8 @@ SELECTED, NOT_SELECTED, WAIT, MATH, SHORT, LONG, BAR, LG, MIO, MEMBAR, DISPATCH 
 # Parameters of the machine, by place in the array `m`
 (
     M_L1_LATENCY, M_SHARED_LATENCY, M_L2_LATENCY, M_DRAM_LATENCY, M_L1_MIN, M_L2_RATE, M_DRAM_RATE, M_L1_SETS,
-    M_WRITE_DRAM, M_RETOUCH, M_BUDGET, M_PIPE,
-) = (*range(11), 16)  # fmt: skip
+    M_WRITE_DRAM, M_RETOUCH, M_BUDGET, M_WAVEFRONT_CYCLES, M_PIPE,
+) = (*range(12), 16)  # fmt: skip
 M_WORDS = 32
 WAYS = 8
 QUEUE = 16.0  # cycles of work that may wait before the L1's data stage
@@ -329,10 +329,13 @@ def simulate(
                 lsu_free = begin + 1
                 done = begin + 1
             elif tag == 2 or k_ == P.SHUFFLE or k_ == P.COMMIT or k_ == P.WAIT_GROUP or (tag == 0):
-                lsu_free = begin + passes
-                out[O_L1_BUSY] += passes
+                cost = passes * m[M_WAVEFRONT_CYCLES]
+                if k_ == P.COMMIT or k_ == P.WAIT_GROUP:
+                    cost = 0.0  # they move no data
+                lsu_free = begin + cost
+                out[O_L1_BUSY] += cost
                 out[O_SHARED] += passes if tag == 2 else 0.0
-                done = begin + (latency[i] if k_ == P.SHUFFLE else m[M_SHARED_LATENCY]) + passes - 1
+                done = begin + (latency[i] if k_ == P.SHUFFLE else m[M_SHARED_LATENCY]) + cost - 1
                 why = SHORT
                 if k_ == P.COMMIT:
                     if ngroups[w] < 64:
@@ -344,11 +347,11 @@ def simulate(
                     done = t + 2
             else:
                 store = k_ == P.STORE
-                cost = max(passes, nlines / 4.0)
+                cost = max(passes * m[M_WAVEFRONT_CYCLES], nlines / 4.0)
                 if not store:
                     cost = max(cost, m[M_L1_MIN])
                 if k_ == P.COPY:
-                    cost += arg[i] >> 8  # and into shared memory
+                    cost += (arg[i] >> 8) * m[M_WAVEFRONT_CYCLES]  # and into shared memory
                 done = begin + m[M_L1_LATENCY] + cost - 1
                 why = LONG
                 bypass = store or k_ == P.ATOMIC or ((k_ == P.LOAD or k_ == P.COPY) and arg[i] & P.BYPASS)
@@ -374,9 +377,11 @@ def simulate(
                         out[O_L2_SECTORS] += count
                         old = missing
                         if ntouched < 200000:
-                            old = seen_before(touched, touched_masks, line + 1, missing)
-                            if old == 0:
+                            touch = missing << 4 | missing if store else missing  # the high bits: written
+                            was = seen_before(touched, touched_masks, line + 1, touch)
+                            if was == 0:
                                 ntouched += 1
+                            old = was >> 4 if store else was
                         took = max(count * 32.0, L2_REQUEST) / m[M_L2_RATE]
                         l2_free = max(l2_free, begin) + took
                         out[O_L2_BUSY] += took
