@@ -8,6 +8,7 @@ real one every count is NaN, and Nsight Compute has the figure under the name gi
 """
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -235,6 +236,7 @@ class Timeline:
 
     def __init__(self):
         self.spans: list = []
+        self.measured_us = NAN  # on a GPU: by the host's clock, the device being idle at both ends
         self.paged: dict[str, int] = {}  # what managed memory did: grader.vgpu.driver.paging.Totals, by name
 
     @property
@@ -259,8 +261,10 @@ class Timeline:
 
     @property
     def microseconds(self) -> float:
-        """From the start of the first piece of work to the end of the last."""
-        return max(s.end_us for s in self.spans) - min(s.start_us for s in self.spans) if self.spans else NAN
+        """From the start of the first piece of work to the end of the last; on a GPU, of the whole block."""
+        if not self.spans:
+            return self.measured_us
+        return max(s.end_us for s in self.spans) - min(s.start_us for s in self.spans)
 
     @property
     def overlap(self) -> float:
@@ -312,7 +316,7 @@ class Timeline:
 
 @contextmanager
 def timeline():
-    """Record what the device does in a `with` block; empty on a real GPU, where Nsight Systems has it."""
+    """Record what the device does in a `with` block. On a real GPU only the time: Nsight Systems has the rest."""
     from numba import cuda
 
     from grader import vgpu
@@ -320,8 +324,10 @@ def timeline():
     out = Timeline()
     cuda.synchronize()
     if not vgpu.active():
+        begun = time.perf_counter()
         yield out
         cuda.synchronize()
+        out.measured_us = 1e6 * (time.perf_counter() - begun)
         return
     from grader.vgpu.driver import paging
 
@@ -330,3 +336,27 @@ def timeline():
     cuda.synchronize()
     out.paged = paging.TOTALS.since(paged)
     out.spans = [s for s in vgpu.spans()[before:] if s.engine in ENGINES and s.end_us > s.start_us]
+
+
+@contextmanager
+def room(nbytes: int):
+    """Leave so much memory free on the device inside a `with` block: a GPU's is allocated, the virtual one's counted."""
+    from numba import cuda
+
+    from grader import vgpu
+
+    if vgpu.active():
+        from grader.vgpu.driver.state import driver
+
+        device = driver.devices[cuda.get_current_device().id]
+        before, device.used_bytes = device.used_bytes, device.card.memory_bytes - nbytes
+        try:
+            yield
+        finally:
+            cuda.synchronize()
+            device.used_bytes = before
+        return
+    taken = cuda.device_array(max(1, cuda.current_context().get_memory_info().free - nbytes), "u1")
+    yield
+    cuda.synchronize()
+    del taken

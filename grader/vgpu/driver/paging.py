@@ -7,8 +7,8 @@ Hardware Prefetcher and Page Eviction Policy in CPU-GPU Unified Virtual Memory",
 *fault group*: it costs a fixed time and its bytes' way over the link. Published for dense first touches: 209 us a group
 and about 1.1 GB/s on V100; 2.86 ms for 8 MB on RTX 2060.
 
-When a device is full, the trees whose last fault is longest ago go back to the host. Within a launch a leaf faults once:
-what a launch brings in twice because it evicted it in between is counted once.
+When a device is full, the trees whose last fault is longest ago go back to the host. Within a launch a leaf is looked at
+once, at its first touch: what a launch brings in, evicts and touches again is not seen to come back.
 """
 
 from __future__ import annotations
@@ -75,18 +75,20 @@ class Pages:
                 faulting.protect(start, stop - start, int(wanted[run[0]]))
         self.open_for = wanted
 
-    def allowed(self, bit: int) -> np.ndarray:
-        """What a processor may do to each leaf without a fault."""
+    def allowed(self, bit: int, all_seen: bool = False) -> np.ndarray:
+        """What a processor may do to each leaf unnoticed; with `all_seen`, only what it reaches elsewhere."""
         has = (self.where & bit) != 0
-        alone = self.where == bit
-        reached = (self.mapped & bit) != 0
-        if bit != HOST and bit in map(_bit, self.allocation.advice.get("accessed_by", ())):
-            reached = reached | (self.where != 0)  # the host cannot reach a device's memory over PCIe
-        return np.where(alone | reached, WRITE, np.where(has, READ, NONE))
+        away = self.reached(bit)
+        if all_seen:
+            return np.where(away, WRITE, NONE)
+        return np.where((self.where == bit) | away, WRITE, np.where(has, READ, NONE))
 
-    def remote(self, bit: int) -> float:
-        """Part of the leaves that a processor reaches elsewhere."""
-        return float(np.mean((self.where != 0) & (self.where & bit == 0)))
+    def reached(self, bit: int) -> np.ndarray:
+        """The leaves that a processor does not have and uses where they are. No host reaches into a device over PCIe."""
+        elsewhere = (self.where != 0) & (self.where & bit == 0)
+        if bit != HOST and bit in map(_bit, self.allocation.advice.get("accessed_by", ())):
+            return elsewhere
+        return elsewhere & (self.mapped & bit != 0)
 
 
 def _bit(location: tuple[int, int]) -> int:
@@ -133,19 +135,16 @@ def settle() -> None:
     """Charge the host for what it has touched since the last call. Called before anything is asked of the driver."""
     if not faulting.noted():
         return
-    groups, moved = 0, 0
     for pages, leaf, written in _notes():
-        group, nbytes = _touch(pages, leaf, written, HOST)
-        groups += group
-        moved += nbytes
-    if not groups:
-        return  # the first touch of all: memory of the host like any other
-    TOTALS.host_fault_groups += groups
-    TOTALS.to_host += moved
-    device = pages.allocation.context.device
-    us = _us(device.card, groups, moved, "pinned_to_host_gbs")
-    _span("page faults of the host", CLOCK.host_us, us, moved, device.ordinal)
-    CLOCK.spend(us)
+        moved = _touch(pages, leaf, written, HOST)
+        if moved is None:
+            continue  # the first touch of all: memory of the host like any other
+        TOTALS.host_fault_groups += 1
+        TOTALS.to_host += moved
+        device = pages.allocation.context.device
+        start = CLOCK.host_us
+        CLOCK.spend(_us(device.card, 1, moved, "pinned_to_host_gbs"))
+        _span("page fault of the host", start, CLOCK.host_us, moved, device.ordinal)
 
 
 @contextmanager
@@ -189,8 +188,9 @@ def kernel(device) -> Iterator[Faults]:
         yield faults
         return
     _watch()
+    tight = sum(len(p.where) for p in _live.values()) * LEAF > _room(device)  # a leaf may go before it is touched
     for pages in _live.values():
-        pages.protect(pages.allowed(2 << device.ordinal))
+        pages.protect(pages.allowed(2 << device.ordinal, tight))
     try:
         yield faults
     finally:
@@ -205,7 +205,7 @@ class Faults:
     def __init__(self, device):
         self.device = device
         self.notes: list[tuple[Pages, int, bool]] = []
-        self.groups = self.moved = 0
+        self.groups: list[tuple[float, int]] = []  # us, bytes that came
 
     def charge(self, card, touched: dict[int, float]) -> tuple[float, float]:
         """Move what was touched. -> (us of faults, us that memory which stays at the host takes at least).
@@ -214,48 +214,50 @@ class Faults:
         """
         from grader.vgpu.driver.memory import find
 
-        bit, evicted = 2 << self.device.ordinal, 0
+        bit = 2 << self.device.ordinal
         for pages, leaf, written in self.notes:
-            group, moved = _touch(pages, leaf, written, bit)
-            self.groups += group
-            self.moved += moved
-            evicted += make_room(self.device)
-        TOTALS.fault_groups += self.groups
-        TOTALS.to_device += self.moved
+            moved = _touch(pages, leaf, written, bit)
+            if moved is not None:
+                evicted = make_room(self.device) / (timing(card.key).pinned_to_host_gbs * 1e3)
+                self.groups.append((_us(card, 1, moved, "pinned_to_device_gbs") + evicted, moved))
+        TOTALS.fault_groups += len(self.groups)
+        TOTALS.to_device += sum(moved for _, moved in self.groups)
         least = 0.0
         for address, nbytes in touched.items():
             allocation = find(address)
             if allocation is not None and allocation.kind != "device":
-                away = allocation.pages.remote(bit) if allocation.kind == "managed" else float(allocation.shared)
-                least += away * float(nbytes) / (timing(card.key).pinned_to_device_gbs * 1e3)
-        us = _us(card, self.groups, self.moved, "pinned_to_device_gbs")
-        return us + evicted / (timing(card.key).pinned_to_host_gbs * 1e3), least
+                managed = allocation.kind == "managed"
+                away = np.mean(allocation.pages.reached(bit)) if managed else allocation.shared
+                least += float(away) * float(nbytes) / (timing(card.key).pinned_to_device_gbs * 1e3)
+        return sum(us for us, _ in self.groups), least
 
-    def span(self, kernel: Span, us: float) -> None:
-        """The faults' place on the timeline: while the kernel runs."""
-        if self.groups:
-            _span("page faults", kernel.start_us, us, self.moved, kernel.device, kernel.stream)
+    def spans(self, kernel: Span) -> None:
+        """The faults' place on the timeline: one after the other, from the start of the kernel."""
+        at = kernel.start_us
+        for us, moved in self.groups:
+            _span("page fault", at, at + us, moved, kernel.device, kernel.stream)
+            at += us
 
 
-def _touch(pages: Pages, leaf: int, written: bool, bit: int) -> tuple[int, int]:
-    """A processor touches a leaf that it may not have. -> (fault groups: 0 or 1, bytes that come)."""
+def _touch(pages: Pages, leaf: int, written: bool, bit: int) -> int | None:
+    """A processor touches a leaf that it may not have. -> the bytes that a fault brings; None if it is none."""
     where, advice = pages.where, pages.allocation.advice
     here = int(where[leaf])
     if here == 0 and bit == HOST:
         where[leaf] = HOST
-        return 0, 0
+        return None
     if here == 0:
-        return 1, _bring(pages, leaf, bit, share=False)
+        return _bring(pages, leaf, bit, share=False)
     if here & bit:
         if written and here != bit:  # a copy is written: the others are no longer true
             where[leaf] = bit
-            return 1, 0
-        return 0, 0
+            return 0
+        return None
     preferred = advice.get("preferred_location")
     if preferred is not None and _bit(preferred) & here and bit != HOST:
         pages.mapped[leaf] |= bit  # a fault all the same, but the data stays
-        return 1, 0
-    return 1, _bring(pages, leaf, bit, share="read_mostly" in advice and not written)
+        return 0
+    return _bring(pages, leaf, bit, share="read_mostly" in advice and not written)
 
 
 def _bring(pages: Pages, leaf: int, bit: int, share: bool) -> int:
@@ -292,10 +294,15 @@ def move(pages: Pages, first: int, stop: int, bit: int, share: bool = False) -> 
     return moved
 
 
+def _room(device) -> int:
+    """Bytes of the device that managed memory may take."""
+    return device.card.memory_bytes - device.used_bytes
+
+
 def make_room(device) -> int:
     """Send the trees whose last fault is longest ago back to the host until the rest fits; the bytes that go."""
     bit, gone = 2 << device.ordinal, 0
-    room = device.card.memory_bytes - device.used_bytes
+    room = _room(device)
     held = sum(int(np.count_nonzero(p.where & bit)) * LEAF for p in _live.values())
     for key in [key for key in _recent if key[0] == bit][:-1]:  # the newest stays
         if held <= room:
@@ -364,5 +371,5 @@ def _groups(nbytes: int) -> int:
     return sum(1 for k in (0, 1, 2, 4, 8, 16) if k < leaves)
 
 
-def _span(name: str, start: float, us: float, nbytes: int, device: int, stream: int = 0) -> None:
-    CLOCK.spans.append(Span(name, "fault", device, stream, "faults", start, start + us, nbytes, current_graph()))
+def _span(name: str, start: float, end: float, nbytes: int, device: int, stream: int = 0) -> None:
+    CLOCK.spans.append(Span(name, "fault", device, stream, "faults", start, end, nbytes, current_graph()))

@@ -293,7 +293,7 @@ class Launch(Work):
         fault_us, least = faults.charge(card, time.touched)
         duration = float(max(time.us, least)) + fault_us
         span = self._occupy(op, "compute", duration, kernel.name, share=kernel.share(self, context))
-        faults.span(span, fault_us)
+        faults.spans(span)
         for observer in driver.observers:
             observer(code, self, result, span)
         if result.fault is not None:
