@@ -66,16 +66,18 @@ class Bench:
         """Run the student's cells in a locked child; what comes back is checked before it is believed.
 
         Where something else than the kernel fails (a cell of the student's own that faults on the device, say), the
-        definitions alone are tried, so that it does not cost the answer.
+        definitions alone are tried, so that it does not cost the answer. A process that is gone, by `os._exit` or by a
+        crash, gets no second try: whoever wants an answer graded has to let it come to that.
         """
         built = self._record(cells, problem, cases, definitions=False)
-        if built.error is None or built.error.code != "RTE":
+        if built.error is None or built.error.code != "RTE" or built.status != "ok":
             return built
         again = self._record(cells, problem, cases, definitions=True)
         if again.error:
             return built
         said = f"graded by its definitions alone, because running all of it failed: {built.error.message}"
-        return replace(again, failed_cells=(*built.failed_cells, said), output=built.output)
+        flags = ("only its definitions were run",)
+        return replace(again, failed_cells=(*built.failed_cells, said), output=built.output, flags=flags)
 
     def _record(self, cells: Sequence[Cell], problem: Problem, cases: Sequence[Case], definitions: bool) -> Built:
         request = {
@@ -87,7 +89,7 @@ class Bench:
         outcome = self._students.run("grader.jobs:record", request, [], LIMITS)
         self.protections = outcome.protections
         if outcome.status != "ok":
-            return Built(error=_ended(outcome), output=outcome.output)
+            return Built(error=_ended(outcome), output=outcome.output, status=outcome.status)
         try:
             return _checked(outcome, problem, cases)
         except (ProgramError, KeyError, TypeError, ValueError, IndexError, AttributeError) as e:

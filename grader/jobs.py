@@ -78,6 +78,7 @@ def record(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
     message, detail} or null.
     """
     warnings.simplefilter("ignore")
+    _keep_nothing_on_disk()
     reply, out = {"programs": {}, "failed_cells": [], "error": None}, []
     cells = _Cells()
     from grader.vgpu import driver
@@ -96,6 +97,13 @@ def record(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
         reply["error"] = {"code": e.code, "message": e.message[:MAX_TEXT], "detail": e.detail[:MAX_TEXT]}
     reply["failed_cells"] = [f"{label}: {what}"[:MAX_TEXT] for label, what in cells.failed.items()]
     return reply, out
+
+
+def _keep_nothing_on_disk() -> None:
+    """cuda.jit(cache=True) is no mistake, but there is no disk to keep anything on."""
+    from numba.cuda.dispatcher import CUDADispatcher
+
+    CUDADispatcher.enable_caching = lambda self: None
 
 
 def _no_check(*args, **kwargs) -> None:
@@ -163,10 +171,16 @@ def _find_kernel(cells: _Cells, entry: dict):
     from numba.cuda.dispatcher import CUDADispatcher
 
     found, wanted = _find(cells, entry)
-    if not isinstance(found, CUDADispatcher):
+    name, kind = entry["name"], type(found)
+    if kind is not CUDADispatcher:  # asked of the type: an object may claim any class
         if inspect.isfunction(found):
-            raise Failure("CE", f"{entry['name']} is a plain Python function: put @cuda.jit on the line above it")
-        raise Failure("CE", f"{entry['name']} is a {type(found).__name__}, not a kernel made with @cuda.jit")
+            raise Failure("CE", f"{name} is a plain Python function: put @cuda.jit on the line above it")
+        if issubclass(kind, CUDADispatcher):
+            said = f"{name} is of a class of its own, {kind.__name__}: hand in what @cuda.jit returns, as it is"
+            raise Failure("CE", said)
+        raise Failure("CE", f"{name} is {_a(kind.__name__)}, not a kernel made with @cuda.jit")
+    if found.targetoptions.get("device"):
+        raise Failure("CE", f"{name} is a device function, which only kernels can call: leave out device=True")
     _check_parameters(found.py_func, entry, wanted)
     return found
 
@@ -174,7 +188,7 @@ def _find_kernel(cells: _Cells, entry: dict):
 def _find_function(cells: _Cells, entry: dict):
     found, wanted = _find(cells, entry)
     if not inspect.isfunction(found):
-        said = "a kernel" if hasattr(found, "py_func") else f"a {type(found).__name__}"
+        said = "a kernel" if hasattr(found, "py_func") else _a(type(found).__name__)
         raise Failure("CE", f"{entry['name']} is {said}: the exercise asks for a plain Python function {wanted}")
     _check_parameters(found, entry, wanted)
     return found
@@ -183,8 +197,15 @@ def _find_function(cells: _Cells, entry: dict):
 def _check_parameters(function, entry: dict, wanted: str) -> None:
     has = list(inspect.signature(function).parameters)
     if len(has) != len(entry["params"]):
-        said = f"{entry['name']} takes {len(has)} parameters ({', '.join(has)}); it is called as {wanted}"
+        names = f" ({', '.join(has)})" if has else ""
+        plural = "" if len(has) == 1 else "s"
+        said = f"{entry['name']} takes {len(has) or 'no'} parameter{plural}{names}; it is called as {wanted}"
         raise Failure("CE", said)
+
+
+def _a(noun: str) -> str:
+    """ "a str", "an int"."""
+    return f"{'an' if noun[:1].lower() in tuple('aeiou') else 'a'} {noun}"
 
 
 def _launch(kernel, case: dict, recorder: Recorder, cells: _Cells):
@@ -215,6 +236,14 @@ def _launch(kernel, case: dict, recorder: Recorder, cells: _Cells):
         raise Failure("RTE", str(e)) from None
 
 
+def _line() -> tuple[str, int]:
+    """Where the submission is."""
+    from grader.vgpu.sanitize import host as places
+
+    file, line = places.place()
+    return os.path.basename(file)[:100], line
+
+
 def _read(address: int, nbytes: int) -> bytes:
     import numpy as np
     from cuda.bindings import driver as cu
@@ -236,14 +265,6 @@ def _called(function, case: dict, recorder: Recorder, cells: _Cells):
     try:
         first, second = (host.call(function, case, recorder, seed) for seed in (1, 2))
     except host.Raised as e:
-def _line() -> tuple[str, int]:
-    """Where the submission is."""
-    from grader.vgpu.sanitize import host as places
-
-    file, line = places.place()
-    return os.path.basename(file)[:100], line
-
-
         raise _failure(e.__cause__, cells, f"{function.__name__} failed") from None
     except ProgramError as e:
         raise Failure("RTE", str(e)) from None

@@ -14,7 +14,7 @@ def make(submission: str, verdict: Verdict, *, device: dict, seed: int, wall_sec
     """The record of a verdict.
 
     Keys: format, submission, exercise, title, code, meaning, message, points, max_points, checks, times, speedup,
-    counters, flags, findings, failed_cells, output, device, device_name, seed, versions, protections, wall_seconds.
+    counters, ended, flags, findings, failed_cells, output, device, device_name, seed, versions, protections, wall_seconds.
     """
     evidence = verdict.evidence
     return {
@@ -31,6 +31,7 @@ def make(submission: str, verdict: Verdict, *, device: dict, seed: int, wall_sec
         "times": _times(verdict.timing),
         "speedup": _speedup(verdict.timing),
         "counters": verdict.timing.sides["submission"].counters if verdict.timing and verdict.timing.sides else {},
+        "ended": evidence.built.status,
         "flags": list(verdict.flags),
         "findings": _findings(evidence),
         "failed_cells": list(evidence.built.failed_cells),

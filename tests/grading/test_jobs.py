@@ -41,7 +41,15 @@ def test_a_good_kernel_becomes_one_program_a_size(bench):
     [
         ("", "does not define grid_stride(x, y)"),
         ("def grid_stride(x, y): pass", "put @cuda.jit"),
-        ("grid_stride = 7", "is a int, not a kernel"),
+        ("grid_stride = 7", "is an int, not a kernel"),
+        ("from numba import cuda\n@cuda.jit\ndef grid_stride(x): pass", "takes 1 parameter (x); it is called as"),
+        ("from numba import cuda\n@cuda.jit\ndef grid_stride(): pass", "takes no parameters; it is called as"),
+        ("from numba import cuda\n@cuda.jit(device=True)\ndef grid_stride(x, y): pass", "leave out device=True"),
+        (
+            "from numba.cuda.dispatcher import CUDADispatcher\nclass Mine(CUDADispatcher): pass\n"
+            "grid_stride = Mine(lambda x, y: None, {})",
+            "grid_stride is of a class of its own, Mine: hand in what @cuda.jit returns",
+        ),
         ("from numba import cuda\n@cuda.jit\ndef grid_stride(x, y, n): pass", "takes 3 parameters (x, y, n)"),
         ("1/0\ndef grid_stride(x, y): pass", "cell 1, line 1: ZeroDivisionError"),
         ("def grid_stride(x, y)\n    pass", "cell 1, line 1: SyntaxError"),

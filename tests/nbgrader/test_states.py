@@ -12,29 +12,30 @@ PROBLEM = problems.get("00_mend")
 DEVICE = {"name": "none", "spec": "virtual:a100"}
 
 
-def record(code, message="said", points=0.0):
+def record(code, message="said", points=0.0, ended="ok"):
     made = report.refusal("anna.ipynb", PROBLEM, code, message, device=DEVICE, seed=1)
-    return made | {"code": code, "points": points}
+    return made | {"code": code, "points": points, "ended": ended}
 
 
 @pytest.mark.parametrize(
-    ("code", "message", "state", "score"),
+    ("code", "message", "ended", "state", "score"),
     [
-        ("AC", "right", "graded", 2.0),
-        ("SLOW", "slow", "graded", 2.0),
-        ("WA", "wrong", "graded", 2.0),
-        ("RTE", "a race", "graded", 2.0),
-        ("RTE", "was ended by SIGSEGV", "killed", 2.0),
-        ("RTE", "ended with exit status 0 without handing over a result", "killed", 2.0),
-        ("MLE", "memory", "killed", 2.0),
-        ("OLE", "prints", "killed", 2.0),
-        ("TLE", "time", "timeout", 2.0),
-        ("SV", "attack", "held", None),
-        ("IE", "/secret/path", "error", None),
+        ("AC", "right", "ok", "graded", 2.0),
+        ("SLOW", "slow", "ok", "graded", 2.0),
+        ("WA", "wrong", "ok", "graded", 2.0),
+        ("RTE", "a race", "ok", "graded", 2.0),
+        ("RTE", "was ended by SIGSEGV, says a student's exception", "ok", "graded", 2.0),
+        ("RTE", "was ended by SIGSEGV", "crashed", "killed", 2.0),
+        ("RTE", "ended with exit status 0 without handing over a result", "no_result", "killed", 2.0),
+        ("MLE", "memory", "memory", "killed", 2.0),
+        ("OLE", "prints", "output", "killed", 2.0),
+        ("TLE", "time", "time", "timeout", 2.0),
+        ("SV", "attack", "violation", "held", None),
+        ("IE", "/secret/path", "killed", "error", None),
     ],
 )
-def test_a_code_becomes_a_state_and_a_share_of_the_cells_points(code, message, state, score):
-    mark = states.of_record(record(code, message, points=5.0), points=4.0)  # 5 of the exercise's 10
+def test_a_code_becomes_a_state_and_a_share_of_the_cells_points(code, message, ended, state, score):
+    mark = states.of_record(record(code, message, points=5.0, ended=ended), points=4.0)  # 5 of the exercise's 10
     assert (mark.state, mark.score) == (state, score)
     assert "/secret" not in mark.message
 

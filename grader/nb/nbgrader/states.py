@@ -1,6 +1,5 @@
 """What came of a notebook that was to be handed in, in a word; and what that word means for the mark."""
 
-import re
 from dataclasses import asdict, dataclass
 
 GRADED, TIMEOUT, KILLED = "graded", "timeout", "killed"  # judged: the points count
@@ -21,8 +20,7 @@ MEANING = {
     HELD: "held for review; not marked yet",
 }
 _CODES = {"TLE": TIMEOUT, "MLE": KILLED, "OLE": KILLED, "SV": HELD, "IE": ERROR}
-# The sandbox's words for a process that is gone. Their author may be the student: it is only the word that follows.
-_DIED = re.compile(r"was ended by |ended with exit status |handed over a malformed ")
+_GONE = ("crashed", "killed", "no_result")  # statuses of grader.sandbox.Outcome
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class Mark:
 def of_record(record: dict, points: float) -> Mark:
     """The mark for a grader's record, for a cell that is worth `points`."""
     state = _CODES.get(record["code"], GRADED)
-    if record["code"] == "RTE" and _DIED.match(record["message"]):
+    if record["code"] == "RTE" and record.get("ended") in _GONE:
         state = KILLED
     if record["code"] == "IE":
         return Mark(
