@@ -12,7 +12,8 @@ import grader.vgpu
 
 grader.vgpu.activate("a100*2")
 
-from numba import cuda
+from cuda.bindings import driver as cu  # noqa: E402 (there has to be a driver first)
+from numba import cuda  # noqa: E402
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,13 +27,22 @@ def nothing_pending():
             context.memory_manager.deallocations.clear()
 
 
+@pytest.fixture(autouse=True)
+def primary_contexts():
+    """Both are active: a test before may have reset what numba goes on using."""
+    cu.cuInit(0)
+    for ordinal in range(2):
+        assert int(cu.cuDevicePrimaryCtxRetain(ordinal)[0]) == 0
+    yield
+    for ordinal in range(2):
+        assert int(cu.cuDevicePrimaryCtxRelease(ordinal)[0]) == 0
+
+
 @pytest.fixture
 def device():
     """Device 0 with a primary context that no earlier test has touched, made current."""
-    from cuda.bindings import driver as cu
     from driver_support import call
 
-    call(cu.cuInit(0))
     device = call(cu.cuDeviceGet(0))
     context = call(cu.cuDevicePrimaryCtxRetain(device))
     call(cu.cuCtxPushCurrent(context))

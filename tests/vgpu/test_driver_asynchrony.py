@@ -227,7 +227,9 @@ def test_a_queued_copy_into_memory_that_was_freed_is_an_illegal_address(device):
         call(cu.cuStreamSynchronize(other))
     assert code(cu.cuMemAlloc(4)) == "ILLEGAL_ADDRESS"  # sticky
     call(cu.cuDevicePrimaryCtxReset(device))
+    call(cu.cuDevicePrimaryCtxRetain(device))
     assert code(cu.cuMemAlloc(4)) == "SUCCESS"
+    call(cu.cuDevicePrimaryCtxRelease(device))
 
 
 def test_a_batch_of_copies_is_queued_in_order(device):

@@ -1,5 +1,7 @@
 """Arguments are checked, and errors are the real driver's codes."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from cuda.bindings import driver as cu
@@ -102,7 +104,10 @@ def test_a_fault_is_sticky_until_the_context_is_reset(device, capfd):
     assert said.count("grader:") == 1
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in said
     call(cu.cuDevicePrimaryCtxReset(device))
+    assert code(cu.cuMemAlloc(4)) == "CONTEXT_IS_DESTROYED"
+    assert int(call(cu.cuDevicePrimaryCtxRetain(device))) == int(call(cu.cuCtxGetCurrent()))
     assert download(upload(np.arange(4, dtype=np.uint32)), 4).tolist() == [0, 1, 2, 3]
+    call(cu.cuDevicePrimaryCtxRelease(device))
 
 
 def test_a_second_context_is_unharmed_by_the_firsts_fault(device):
@@ -112,6 +117,30 @@ def test_a_second_context_is_unharmed_by_the_firsts_fault(device):
     assert code(cu.cuMemAlloc(4)) == "SUCCESS"
     call(cu.cuCtxDestroy(other))
     call(cu.cuDevicePrimaryCtxReset(device))
+
+
+def test_a_reset_primary_context_can_be_current_and_not_used(device):
+    handle, d = call(cu.cuCtxGetCurrent()), alloc(4)
+    call(cu.cuDevicePrimaryCtxReset(device))
+    assert call(cu.cuDevicePrimaryCtxGetState(device))[1] == 0
+    call(cu.cuCtxSetCurrent(handle))
+    assert code(cu.cuMemAlloc(4)) == "CONTEXT_IS_DESTROYED"
+    assert code(cu.cuMemFree(d)) == "INVALID_VALUE"  # it went with the context
+    assert int(call(cu.cuDevicePrimaryCtxRetain(device))) == int(handle)
+    assert code(cu.cuMemAlloc(4)) == "SUCCESS"
+    call(cu.cuDevicePrimaryCtxRelease(device))
+
+
+def test_memory_is_freed_without_a_current_context(device):
+    d, h, page = alloc(4), call(cu.cuMemAllocHost(4)), np.zeros(4096, np.uint8)
+    call(cu.cuMemHostRegister(page.ctypes.data, 4096, 0))
+
+    def free():
+        assert code(cu.cuMemAlloc(4)) == "INVALID_CONTEXT"
+        return [code(cu.cuMemFree(d)), code(cu.cuMemFreeHost(h)), code(cu.cuMemHostUnregister(page.ctypes.data))]
+
+    with ThreadPoolExecutor(1) as another:
+        assert another.submit(free).result() == ["SUCCESS"] * 3
 
 
 def test_contexts_form_a_stack(device):

@@ -20,10 +20,8 @@ def _check_flags(flags: int) -> None:
 
 @entry("cuDevicePrimaryCtxRetain", out(u64), DEVICE, context=False)
 def primary_ctx_retain(device):
-    if device.primary is None:
-        device.primary = Context(device, device.primary_flags)
     device.primary_references += 1
-    return device.primary.handle
+    return device.activate_primary().handle
 
 
 @entry("cuDevicePrimaryCtxRelease", DEVICE, context=False)
@@ -37,26 +35,21 @@ def primary_ctx_release(device):
 
 @entry("cuDevicePrimaryCtxReset", DEVICE, context=False)
 def primary_ctx_reset(device):
-    """The context is new afterwards, its references are kept, and a sticky error is gone."""
+    """References are kept, and a sticky error is gone with all else."""
     _reset(device)
 
 
 def _reset(device: Device) -> None:
-    """Empty the primary context in place, so that handles of it stay valid as the manual promises."""
+    """The primary context is inactive from now on: its handle can still be made current, and whoever then uses it gets
+    CONTEXT_IS_DESTROYED until somebody retains it again, under the same handle (observed on a card, call by call, in
+    https://github.com/lupinemachines/lupine/issues/844)."""
     old = device.primary
     if old is None:
         return
     complete(*[stream.last for stream in old.streams])  # what was asked for does not go unchecked
     old.destroy()
+    driver.handles[old.handle] = old
     device.primary = None
-    if device.primary_references:
-        handle = old.handle
-        fresh = Context(device, device.primary_flags)
-        driver.handles.pop(fresh.handle)
-        fresh.handle = handle
-        driver.handles[handle] = fresh
-        device.primary = fresh
-        driver.stack[:] = [fresh if context is old else context for context in driver.stack]
 
 
 @entry("cuDevicePrimaryCtxSetFlags", DEVICE, u32, context=False)

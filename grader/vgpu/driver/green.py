@@ -47,9 +47,7 @@ class GreenContext(Object):
 
     def __init__(self, device: Device, sms: int):
         super().__init__()
-        if device.primary is None:
-            device.primary = Context(device, device.primary_flags)
-        self.parent = device.primary
+        self.parent = device.activate_primary()
         self.sms = sms
         self.context = Context(device, green=self)
 

@@ -306,7 +306,7 @@ def _report_bad_free(address: int, allocation: Allocation | None) -> None:
         _report("invalid free", f"{address:#x} is not memory that was allocated")
 
 
-def _unsafe(context: Context) -> None:
+def _unsafe() -> None:
     """Calls that may synchronise are not allowed while this thread captures (Stream Management, capture modes)."""
     from grader.vgpu.driver.capture import refuse_unsafe_call
 
@@ -318,8 +318,8 @@ def _free(allocation: Allocation) -> None:
     """Wait for the device, as cuMemFree does, and free."""
     from grader.vgpu.driver.queue import drain
 
-    if not allocation.context.fault:
-        drain(allocation.context)
+    allocation.context.check()
+    drain(allocation.context)
     _tell_free(allocation)
     allocation.release()
 
@@ -333,25 +333,28 @@ def mem_get_info(ctx):
 
 @entry("cuMemAlloc", out(u64), size)
 def mem_alloc(ctx, nbytes):
-    _unsafe(ctx)
+    _unsafe()
     return allocate(ctx, nbytes, "device").address
 
 
 @entry("cuMemAllocPitch", out(u64), out(size), size, size, u32)
 def mem_alloc_pitch(ctx, width, height, element):
     """The pitch is a multiple of 512 bytes, as on all cards of the table."""
-    _unsafe(ctx)
+    _unsafe()
     if element not in (4, 8, 16) or not width or not height:
         raise CudaError(errors.INVALID_VALUE)
     pitch = -(-width // 512) * 512
     return allocate(ctx, pitch * height, "device").address, pitch
 
 
-@entry("cuMemFree", u64)
-def mem_free(ctx, address):
+# An address says whose memory it is, so what frees it needs no current context: a client that resets a device, as
+# numba's cuda.close() does, has popped it (https://github.com/NVIDIA/cuda-python/pull/2750 tests that of cuMemFree,
+# https://github.com/openucx/ucx/pull/10643 of cuMemHostUnregister).
+@entry("cuMemFree", u64, context=False)
+def mem_free(address):
     if address == 0:
         return
-    _unsafe(ctx)
+    _unsafe()
     _free(to_free(address, "device", "managed"))
 
 
@@ -367,19 +370,19 @@ def mem_get_address_range(ctx, address):
 def mem_host_alloc(ctx, nbytes, flags):
     if flags & ~(HOST_PORTABLE | HOST_DEVICEMAP | HOST_WRITECOMBINED):
         raise CudaError(errors.INVALID_VALUE)
-    _unsafe(ctx)
+    _unsafe()
     return allocate(ctx, nbytes, "host", flags=flags | HOST_DEVICEMAP).address
 
 
 @entry("cuMemAllocHost", out(u64), size)
 def mem_alloc_host(ctx, nbytes):
-    _unsafe(ctx)
+    _unsafe()
     return allocate(ctx, nbytes, "host", flags=HOST_DEVICEMAP).address
 
 
-@entry("cuMemFreeHost", ptr)
-def mem_free_host(ctx, address):
-    _unsafe(ctx)
+@entry("cuMemFreeHost", ptr, context=False)
+def mem_free_host(address):
+    _unsafe()
     _free(to_free(address, "host"))
 
 
@@ -404,7 +407,7 @@ def mem_host_register(ctx, address, nbytes, flags):
     """Page-lock memory of the program's own."""
     if not address or not nbytes or flags & ~REGISTER_FLAGS:
         raise CudaError(errors.INVALID_VALUE)
-    _unsafe(ctx)
+    _unsafe()
     first = bisect.bisect_left(_starts, address)
     if find(address) or (first < len(_starts) and _starts[first] < address + nbytes):
         raise CudaError(errors.HOST_MEMORY_ALREADY_REGISTERED)
@@ -414,11 +417,11 @@ def mem_host_register(ctx, address, nbytes, flags):
         _tell_allocation(allocation)
 
 
-@entry("cuMemHostUnregister", ptr)
-def mem_host_unregister(ctx, address):
+@entry("cuMemHostUnregister", ptr, context=False)
+def mem_host_unregister(address):
     if not address:
         raise CudaError(errors.INVALID_VALUE)
-    _unsafe(ctx)
+    _unsafe()
     allocation = driver.allocations.get(address)
     if allocation is None or allocation.kind != "registered":
         raise CudaError(errors.HOST_MEMORY_NOT_REGISTERED)
@@ -429,7 +432,7 @@ def mem_host_unregister(ctx, address):
 def mem_alloc_managed(ctx, nbytes, flags):
     if flags not in (ATTACH_GLOBAL, ATTACH_HOST):
         raise CudaError(errors.INVALID_VALUE)
-    _unsafe(ctx)
+    _unsafe()
     return allocate(ctx, nbytes, "managed", flags=flags).address
 
 

@@ -217,9 +217,7 @@ def _context_of(pool: Pool, ctx: Context) -> Context:
     device = driver.devices[pool.location[1]]
     if ctx.device is device:
         return ctx
-    if device.primary is None:
-        device.primary = Context(device, device.primary_flags)
-    return device.primary
+    return device.activate_primary()
 
 
 def _show(allocation, ordinal: int, flags: int) -> None:

@@ -41,7 +41,8 @@ class Device:
         self.card = card
         self.attributes = devices.attributes(card, ordinal)
         self.engines = {name: Engine(name) for name in ("compute", "h2d", "d2h", "p2p", "host")}
-        self.primary: Context | None = None
+        self.primary: Context | None = None  # None while it is inactive
+        self.primary_handle = 0  # the same whenever it is made again
         self.primary_references = 0
         self.primary_flags = 0
         self.used_bytes = 0  # device memory that is allocated now
@@ -49,6 +50,17 @@ class Device:
         self.pool = None  # the pool that cuMemAllocAsync takes from
         digest = hashlib.sha256(f"{card.key} {ordinal}".encode()).digest()
         self.uuid = digest[:16]  # the same in every process
+
+    def activate_primary(self) -> Context:
+        """The primary context, made now if it is inactive."""
+        if self.primary is None:
+            self.primary = fresh = Context(self, self.primary_flags)
+            if self.primary_handle:
+                fresh.release()
+                fresh.handle, fresh.alive = self.primary_handle, True
+                driver.handles[fresh.handle] = fresh
+            self.primary_handle = fresh.handle
+        return self.primary
 
     @property
     def pci_bus_id(self) -> str:
@@ -187,6 +199,8 @@ def current_context() -> Context:
     if not stack or stack[-1] is None:
         raise CudaError(errors.INVALID_CONTEXT)
     context = stack[-1]
+    if not context.alive:  # a primary context may have been retained again, under its old handle
+        context = stack[-1] = driver.handles.get(context.handle, context)
     if context.fault or not context.alive:
         context.check()
     return context
