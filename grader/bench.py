@@ -183,8 +183,8 @@ def _checked(outcome: Outcome, problem: Problem, cases: Sequence[Case]) -> Built
         return Built({}, error, failed, outcome.output)
     programs = {}
     for case in cases:
-        parts, first, count = header["programs"][case.name]
-        program = Program.from_parts(parts, outcome.blobs[first : first + count])
+        parts, places = header["programs"][case.name]
+        program = Program.from_parts(parts, [outcome.blobs[i] for i in places])
         _check_arrays(program, problem, case)
         programs[case.name] = program
     return Built(programs, None, failed, outcome.output)

@@ -11,7 +11,8 @@ import numpy as np
 from grader.program import Place
 
 WORD = 4  # bytes: what the host writes is told apart to this grain
-_TELLING = 4  # different words that a piece of memory must hold for a copy of it to be known as one
+# What a piece of memory must hold for a copy of it to be known as one: so many different words, or different bytes.
+_TELLING, _BYTES = 4, 3
 
 
 class HostBytes:
@@ -90,13 +91,11 @@ class HostBytes:
     def source_of(self, data: bytes, to: Place | None = None) -> tuple[int, int] | None:
         """(buffer, offset) of host memory that holds the same bytes, where that can be no accident."""
         words = {data[k : k + WORD] for k in range(0, min(len(data), 64 * WORD), WORD)}
-        telling, short = len(words) >= _TELLING, len(words) > 1 or len(set(data)) > 1
+        telling = len(words) >= _TELLING or len(set(data[: 64 * WORD])) >= _BYTES
         for buffer, (_, nbytes) in self._at.items():
             if nbytes < len(data) or (to is not None and buffer == to.buffer):
                 continue
             held = (self._known[buffer] if buffer in self._kept else self._view(buffer)).tobytes()
-            if held == data and short:
-                return buffer, 0
             if telling and to is not None and held[to.offset : to.offset + len(data)] == data:
                 return buffer, to.offset
             if telling and (at := held.find(data)) >= 0:

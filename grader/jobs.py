@@ -79,7 +79,7 @@ def record(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
     """
     warnings.simplefilter("ignore")
     _keep_nothing_on_disk()
-    reply, out = {"programs": {}, "failed_cells": [], "error": None}, []
+    reply, out, places = {"programs": {}, "failed_cells": [], "error": None}, [], {}
     cells = _Cells()
     from grader.vgpu import driver
 
@@ -91,8 +91,11 @@ def record(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
             entry = find(cells, request["entry"])
             for case in request["cases"]:
                 header, contents = use(entry, case, recorder, cells).to_parts()
-                reply["programs"][case["name"]] = [header, len(out), len(contents)]
-                out += contents
+                for blob in contents:  # what several programs hold travels once
+                    if blob not in places:
+                        places[blob] = len(out)
+                        out.append(blob)
+                reply["programs"][case["name"]] = [header, [places[blob] for blob in contents]]
     except Failure as e:
         reply["error"] = {"code": e.code, "message": e.message[:MAX_TEXT], "detail": e.detail[:MAX_TEXT]}
     reply["failed_cells"] = [f"{label}: {what}"[:MAX_TEXT] for label, what in cells.failed.items()]

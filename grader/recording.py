@@ -116,17 +116,14 @@ class Recorder:
             if d.kind != "device":
                 note = self._host.watch if d.kind == "pageable" else self._host.add
                 note(index, d.address, d.nbytes)
-        others = [a for a in self._live if a not in self._index]
-        if sum(self._live[a][0] for a in others) > MAX_INITIAL:
+        self._others = {a for a in self._live if a not in self._index}  # there before; part of the program once used
+        if sum(self._live[a][0] for a in self._others) > MAX_INITIAL:
             raise ProgramError(
                 f"the submission keeps more than {MAX_INITIAL >> 20} MB on the device before it is called"
             )
-        for address in others:
-            nbytes, kind = self._live[address]
+        for address in self._others - self._earlier.keys():
             # Read once: a second look would make the device do what earlier timed parts submitted.
-            if address not in self._earlier:
-                self._earlier[address] = self._read(address, nbytes)
-            self._add(address, nbytes, kind, self._earlier[address])
+            self._earlier[address] = self._read(address, self._live[address][0])
         self._declared = [d.address for d in declared]
         self._recording = True
 
@@ -139,7 +136,9 @@ class Recorder:
             self._vanish(address)  # no part of a later timed part
         if self.reason:
             raise ProgramError(self.reason)
-        built_in = [a for a in self._index if any(str(a).encode() in self._ptx[m] for m in self._modules)]
+        built_in = [
+            a for a in (*self._index, *self._others) if any(str(a).encode() in self._ptx[m] for m in self._modules)
+        ]
         if built_in:
             raise ProgramError("the kernel has the address of a global device array built in: pass it as a parameter")
         names = {0: "legacy"} | self._stream_kinds
@@ -186,6 +185,8 @@ class Recorder:
         self._put(p.Register(Place(*place), nbytes))
 
     def _free(self, address: int, stream: int | None) -> None:
+        if self._recording:
+            self._find(address)
         if self._recording and self._inside_pageable(address, 1):
             place = self._place(address)
             self._host.unregistered(place.buffer)
@@ -205,6 +206,7 @@ class Recorder:
     def _vanish(self, address: int) -> None:
         if self._live.pop(address, None) is not None:
             del self._sorted[bisect_right(self._sorted, address) - 1]
+            self._earlier.pop(address, None)
             index = self._index.pop(address, None) if self._recording else None
             if index is not None:
                 self._host.drop(index)
@@ -241,12 +243,20 @@ class Recorder:
         base = self._sorted[at]
         if address - base > self._live[base][0]:
             return None
+        if base in self._others:
+            self._others.remove(base)
+            self._add(base, *self._live[base], self._earlier[base])
         return self._index[base], address - base
 
     def _place(self, address: int) -> Place:
         found = self._find(address)
         if found is None:
-            raise ProgramError(f"memory at {address:#x} belongs to no allocation of this program")
+            raise ProgramError(
+                "the function works on memory that it did not make in this call and that no argument is: if it was kept"
+                " from an earlier call, make it anew in every call"
+                if self._clock == "host"
+                else f"memory at {address:#x} belongs to no allocation of this program"
+            )
         return Place(*found)
 
     def _touches_symbol(self, op: dict) -> bool:

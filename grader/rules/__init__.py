@@ -16,6 +16,7 @@ from grader.rules.correctness import (
 )
 from grader.rules.host import (
     allocates_nothing_between,
+    as_given,
     copies_pinned_memory,
     few_host_waits,
     launches_as_graph,
@@ -32,6 +33,7 @@ __all__ = [
     "Check",
     "Rule",
     "allocates_nothing_between",
+    "as_given",
     "coalesced",
     "copies_ahead",
     "copies_asynchronously",
@@ -56,7 +58,7 @@ _BUILT = ("compiles",)
 _ENDED = ("compiles", "as_launched", "works_on_device", "finishes", "in_bounds")
 CLEAN = (
     *(*_ENDED, "initialised", "race_free", "barriers_met"),
-    *("inputs_kept", "right_values", "repeatable", "waits_for_results"),
+    *("inputs_kept", "right_values", "repeatable", "waits_for_results", "as_given"),
 )
 
 
@@ -95,6 +97,6 @@ def fast(points: float, hint: str) -> Rule:
     return Rule(fast_enough, points, "SLOW", CLEAN, CLEAN, {"hint": hint})
 
 
-def structure(function, points: float, **options) -> Rule:
-    """A rule on counters: costs points when it fails, decides no verdict."""
-    return Rule(function, points, "", CLEAN, CLEAN, options)
+def structure(function, points: float, code: str = "", **options) -> Rule:
+    """A rule on counters or on the recording: costs points when it fails, and decides no verdict unless it has a code."""
+    return Rule(function, points, code, CLEAN, CLEAN, options)

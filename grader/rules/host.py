@@ -1,6 +1,7 @@
 """Rules on a host function: what its recording asks of CUDA, and what the timeline of the timed run shows."""
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 
 from grader.evidence import Evidence
 from grader.program import Alloc, Copy, Free, Graph, GraphLaunch, Launch, Program, Sync, work_of
@@ -13,6 +14,25 @@ def works_on_device(e: Evidence) -> Check:
         if not sum(kernels_launched(program)):
             return failed(f"{name}: no kernel is launched")
     return passed("kernels are launched at every size")
+
+
+def as_given(e: Evidence, shapes: tuple = (), kernels: Callable[[Mapping[str, int]], int] | None = None) -> Check:
+    """Kernels are launched as the exercise says.
+
+    shapes: the allowed (blocks, threads); kernels: how many have to run, by the sizes.
+    """
+    for name, program in e.built.programs.items():
+        for launch in _launches(program):
+            shape = launch.grid[0], launch.block[0]
+            if shape not in shapes or (launch.grid[1:], launch.block[1:]) != ((1, 1), (1, 1)):
+                asked = " or ".join(f"{grid} blocks of {block}" for grid, block in shapes)
+                return failed(f"{name}: a kernel is launched with {shape[0]} blocks of {shape[1]}, not with {asked}")
+    cases = [*(run.case for run in e.runs), *([e.timing.case] if e.timing else [])]
+    for case in cases if kernels else ():
+        ran, asked = sum(kernels_launched(e.built.programs[case.name])), kernels(case.sizes)
+        if ran != asked:
+            return failed(f"{case.name}: {ran} kernels run, not {asked}")
+    return passed("every kernel is launched as given")
 
 
 def waits_for_results(e: Evidence) -> Check:
@@ -114,6 +134,11 @@ def no_page_faults(e: Evidence, share: float = 0.02) -> Check:
     if waited <= share * whole:
         return passed(said)
     return failed(f"{said}; {share:.0%} is allowed", "Prefetch what the next kernel touches, in its stream.")
+
+
+def _launches(program: Program) -> list[Launch]:
+    """All launches, those of graphs too."""
+    return [work for op in program.ops for work in work_of(op) if isinstance(work, Launch)]
 
 
 def kernels_launched(program: Program) -> tuple[int, int]:

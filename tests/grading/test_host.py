@@ -236,6 +236,18 @@ def test_a_way_is_recorded_and_replayed_with_other_inputs(bench, way):
     assert all(op in left for op in ops), kinds(program)  # in this order, among others
 
 
+def test_a_table_made_before_the_call_is_part_of_the_program(bench):
+    body = "twice[1, 128](TABLE, TABLE)\nd = cuda.to_device(x)\ntwice[1, 128](d, d)\nd.copy_to_host(y)"
+    p = problem("pinned", "pinned")
+    source = HEAD + "TABLE = cuda.to_device(np.arange(4, dtype=np.float32))\nUNUSED = cuda.device_array(9)\n"
+    source += "def solve(x, y):\n" + "".join(f"    {line}\n" for line in body.split("\n"))
+    built = bench.record([Cell("submission.py", source)], p, p.cases)
+    assert built.error is None, built.error.message
+    program = built.programs[p.cases[0].name]
+    (table,) = [b for b in program.buffers if b.initial is not None]
+    assert np.frombuffer(program.blobs[table.initial], "<f4").tolist() == [0, 1, 2, 3]
+
+
 def test_blocking_copies_and_calls_cost_the_hosts_time(bench):
     fast = "d = cuda.to_device(x)\ntwice[1, 128](d, d)\nd.copy_to_host(y)"
     more = fast + "\nd.copy_to_host(y)"

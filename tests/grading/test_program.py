@@ -243,13 +243,16 @@ def test_addresses_become_buffer_and_offset_even_inside_and_one_past_the_end():
     assert launch.args == words(16, 0, 0, 0x7FFF_0000_0000)
 
 
-def test_memory_made_before_the_timed_part_keeps_its_contents():
+def test_memory_made_before_the_timed_part_keeps_its_contents_and_comes_along_if_it_is_used():
     r = Recorder(lambda address, nbytes: b"table"[:nbytes])
-    r(alloc(0x9000, 5))
+    for op in (alloc(0x9000, 5), alloc(0xA000, 5), {"op": "module", "module": 5, "ptx": PTX}):
+        r(op)
     r.begin([])
+    r(launch_op(words(0x9001)))
     program = r.end()
     assert program.buffers == (Buffer(5, "device", "temp", initial=0),)
     assert program.blobs == (b"table",)
+    assert program.launches()[0].relocations == (Relocation(0, 0, 1),)
 
 
 @pytest.mark.parametrize(
