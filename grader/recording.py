@@ -287,7 +287,8 @@ class Recorder:
         if kind in ("set", "copy") and self._touches_symbol(op):
             return  # numba's own: kernels compiled with debug=True have an error flag, cleared before and read after
         if kind == "landed":
-            self._host.landed(*self._find(op["address"]), op["nbytes"])
+            if found := self._find(op["address"]):  # else memory that no operation of the program names
+                self._host.landed(*found, op["nbytes"])
             return
         self._host_wrote()
         if kind == "host":
