@@ -40,6 +40,7 @@ from ..jit.state import (
     thread_of,
 )  # fmt: skip
 from ..sanitize.race import IN_FLIGHT, MANY_BIT, SHARED_SITES, crowd_is_over, ordered, party
+from .count import count_bulk, trace_mbarrier
 from .dispatch import next_epoch
 from .observe import observe
 from .slow import resolve
@@ -233,6 +234,7 @@ def vg_cp_wait(w, mask, newest, site):
 # ---------------------------------------------------------------- mbarrier
 PENDING, EXPECTED_SHIFT, TX_SHIFT, TX_BIAS = 0xFFFFF, 20, 40, 1 << 22
 INIT, INVAL, ARRIVE_ONE, ARRIVE_DROP, TEST, TEST_PARITY, EXPECT, ARRIVE_EXPECT, PENDING_COUNT, COMPLETE = range(10)
+ARRIVE_COPIED, ARRIVE_COPIED_INC = 10, 11  # cp.async.mbarrier.arrive, in traces only
 
 
 @inner
@@ -349,10 +351,42 @@ def run_attached(w, b, address):
             remove_done(other)
 
 
+@inner
+def trace_lanes(w, mask, site, code):
+    """Tell the trace: once for neighbouring lanes at one mbarrier."""
+    at, arrivals, nbytes = np.int64(-1), np.int64(0), np.int64(0)
+    for lane in range(32):
+        if not mask >> lane & 1:
+            continue
+        address = shared_offset(load_i64(w + L.SCRATCH_ADDRESS + 8 * lane))
+        operand = load_i64(w + L.SCRATCH_VALUE + 8 * lane)
+        if address != at:
+            if at >= 0:
+                trace_mbarrier(w, site, code, at, arrivals, nbytes)
+            at, arrivals, nbytes = address, np.int64(0), np.int64(0)
+        if code == INIT:
+            arrivals = operand
+        elif code == TEST:
+            arrivals = (operand >> 63) & 1
+        elif code == TEST_PARITY:
+            arrivals = operand & 1
+        elif code == EXPECT or code == COMPLETE:
+            nbytes += operand
+        elif code == ARRIVE_EXPECT:
+            arrivals += 1
+            nbytes += operand
+        else:
+            arrivals += 1 if code >= ARRIVE_COPIED else operand
+    if at >= 0:
+        trace_mbarrier(w, site, code, at, arrivals, nbytes)
+
+
 @machine_function("void(int64,int32,int32,int32)")
 def vg_mbarrier(w, mask, site, code):
     """Operands at SCRATCH_VALUE (count, bytes, token or parity); results at SCRATCH_VALUE + 256."""
     b, g = load_i64(w + L.STATE), grid_of(w)
+    if load_i64(w + L.TRACE) != 0:
+        trace_lanes(w, mask, site, code)
     released = False
     for lane in range(32):
         if not mask >> lane & 1:
@@ -435,6 +469,8 @@ def vg_mbarrier(w, mask, site, code):
 def vg_cp_mbarrier(w, mask, site, noinc):
     """cp.async.mbarrier.arrive: an arrival once the thread's copies so far are over."""
     b, g = load_i64(w + L.STATE), grid_of(w)
+    if load_i64(w + L.TRACE) != 0:
+        trace_lanes(w, mask, site, ARRIVE_COPIED if noinc else ARRIVE_COPIED_INC)
     for lane in range(32):
         if not mask >> lane & 1:
             continue
@@ -473,6 +509,8 @@ def vg_bulk(w, mask, site, to_shared):
             p = resolve(w, lane, src, size, L.SPACE_GLOBAL, site, 16)
             q = resolve(w, lane, dst, size, L.SPACE_SHARED, site, 16)
             mbar = shared_offset(load_i64(w + L.SCRATCH_VALUE + 256 + 8 * lane))
+            if p != 0:
+                count_bulk(w, site, src, size, 1, mbar)
             if p != 0 and q != 0 and add_copy(w, lane, 0, dst, size, p, site, BULK_LOAD, mbar):
                 store_i64(b + B_PENDING_COPIES, load_i64(b + B_PENDING_COPIES) + 1)
                 if load_i32(w + L.FLAGS) & L.OBSERVE_RACE:
@@ -482,6 +520,8 @@ def vg_bulk(w, mask, site, to_shared):
             src = shared_offset(src)
             p = resolve(w, lane, src, size, L.SPACE_SHARED, site, 16)
             q = resolve(w, lane, dst, size, L.SPACE_GLOBAL, site, 16)
+            if q != 0:
+                count_bulk(w, site, dst, size, 0, 0)
             if p != 0 and q != 0:
                 add_copy(w, lane, load_i64(a + A_BULK + 8 * lane), q, size, p, site, BULK_STORE, 0)
 

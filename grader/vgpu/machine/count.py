@@ -7,7 +7,10 @@ quarters of the warp (CUDA C++ Programming Guide, "Shared Memory"). The data ban
 
 A few blocks leave a trace as well, from which the clock works: words (tag << 60 | ...), for each warp in its own buffer.
 T_ENTER: block of code << 32 | lanes. T_SHARED, T_GLOBAL, T_LOCAL: site << 32 | lines << 8 | passes, a global access followed
-by its lines, each (address >> 7) << 4 | sectors touched. The buffer's last word holds the address where the trace ends.
+by its lines, each (address >> 7) << 4 | sectors touched. T_MBARRIER: site << 32 | 1 << 8 | code of machine/copies.py, and a
+word: address | arrivals (of a test: parity; of init: count) << 20 | bytes << 32. T_BULK: site << 32 | 2 << 8 | to shared
+memory, and two words: mbarrier's address | bytes << 32, address in global memory. The buffer's last word holds the
+address where the trace ends.
 """
 
 from ..jit import layout as L
@@ -19,7 +22,7 @@ C_REQUESTS, C_LANES, C_SECTORS, C_WAVEFRONTS, C_IDEAL, C_BYTES, C_LINES, C_PASSE
 COUNTER_BYTES = 64
 SECTOR, LINE = 32, 128
 
-T_ENTER, T_SHARED, T_GLOBAL, T_LOCAL = 1, 2, 3, 4
+T_ENTER, T_SHARED, T_GLOBAL, T_LOCAL, T_MBARRIER, T_BULK = range(1, 7)
 MAX_LINES = 64  # that one access can touch
 SCRATCH_WORDS = MAX_LINES + 32 + 32 * 32  # lines; per bank: how many words, and which
 
@@ -130,6 +133,32 @@ def trace(w, word, lines, n):
     p += 8 * (n + 1)
     store_i64(end, p)
     store_i64(w + L.TRACE, p)
+
+
+@inner
+def trace_mbarrier(w, site, code, address, arrivals, nbytes):
+    """Append an operation of lanes at one mbarrier."""
+    scratch = load_i64(grid_of(w) + G_SCRATCH)
+    store_i64(scratch, (address & 0xFFFFF) | (min(arrivals, 0xFFF) << 20) | (nbytes << 32))
+    trace(w, (T_MBARRIER << 60) | (site << 32) | (1 << 8) | code, scratch, 1)
+
+
+@inner
+def count_bulk(w, site, address, nbytes, to_shared, mbarrier):
+    """A bulk copy of one thread: whole sectors, past the L1."""
+    if load_i32(w + L.FLAGS) & L.OBSERVE_COUNT:
+        p = load_i64(w + L.SITES) + site * COUNTER_BYTES
+        bump(p + C_REQUESTS, 1)
+        bump(p + C_LANES, 1)
+        bump(p + C_BYTES, nbytes)
+        sectors = (address + nbytes - 1 >> 5) - (address >> 5) + 1
+        bump(p + C_SECTORS, sectors)
+        bump(p + C_IDEAL, (nbytes + SECTOR - 1) // SECTOR)
+    if load_i64(w + L.TRACE) != 0:
+        scratch = load_i64(grid_of(w) + G_SCRATCH)
+        store_i64(scratch, (mbarrier & 0xFFFFF) | (nbytes << 32))
+        store_i64(scratch + 8, address)
+        trace(w, (T_BULK << 60) | (site << 32) | (2 << 8) | to_shared, scratch, 2)
 
 
 @inner

@@ -16,9 +16,10 @@ from . import costs
 
 (
     PLAIN, LOAD, STORE, SHARED_LOAD, SHARED_STORE, ATOMIC, SHARED_ATOMIC, COPY, COMMIT, WAIT_GROUP, BARRIER,
-    EXIT, SHUFFLE, FENCE, ALIAS,
-) = range(15)  # fmt: skip
+    EXIT, SHUFFLE, FENCE, ALIAS, MBARRIER, BULK,
+) = range(17)  # fmt: skip
 BYPASS = 1  # flag of a load that does not use the L1
+BULK_GROUPS = 1 << 16  # flag of a commit or a wait: of bulk copies' groups
 
 _LOAD_WEIGHT, _SHARED_WEIGHT = 200, 30
 
@@ -33,8 +34,8 @@ class Program:
     slots: np.ndarray
     latency: np.ndarray
     site: np.ndarray
-    # Of a barrier: its number << 16 | threads; of a wait: groups left; of a load: flags; of a copy: flags, and passes
-    # into shared memory << 8
+    # Of a barrier: its number << 16 | threads; of a wait or a commit: groups left, and flags; of a load: flags; of a copy:
+    # flags, and passes into shared memory << 8
     arg: np.ndarray
     regs_first: np.ndarray  # sources, then destinations
     dests_first: np.ndarray
@@ -113,7 +114,7 @@ def _item(instr, pending, numbers):
     elif base == "cp":
         kind, arg, memory = _copy(instr, parts)
     elif base == "mbarrier":
-        kind, memory = SHARED_LOAD, "wgeneric"
+        kind, memory = (SHARED_LOAD if parts[1] == "pending_count" else MBARRIER), "wgeneric"
     elif base in ("bar", "barrier"):
         if parts[1] == "result":
             kind, slots = ALIAS, 0
@@ -141,13 +142,17 @@ def _item(instr, pending, numbers):
 
 
 def _copy(instr, parts):
+    bulk = "bulk" in parts
+    groups = BULK_GROUPS if bulk else 0
     if "commit_group" in parts:
-        return COMMIT, 0, "wgeneric"
+        return COMMIT, groups, "wgeneric"
     if "wait_group" in parts or "wait_all" in parts:
         left = instr.args[0].value if instr.args and isinstance(instr.args[0], Imm) else 0
-        return WAIT_GROUP, left, "wgeneric"
-    if "mbarrier" in parts[:3] and "bulk" not in parts:
-        return SHARED_LOAD, 0, "wgeneric"
+        return WAIT_GROUP, left | groups, "wgeneric"
+    if bulk:
+        return BULK, 0, "wgeneric"
+    if "mbarrier" in parts[:3]:
+        return MBARRIER, 0, "wgeneric"
     size = instr.args[2].value if len(instr.args) > 2 and isinstance(instr.args[2], Imm) else 4
     return COPY, (0 if "ca" in parts else BYPASS) | max(1, size // 4) << 8, "wgeneric"
 

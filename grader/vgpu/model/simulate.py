@@ -8,7 +8,9 @@ each takes a piece of work after the other, at its own rate. Why a warp waited i
 import numba
 import numpy as np
 
+from ..machine import copies as M
 from . import program as P
+from .traces import more
 
 STALLS = (
     "selected", "not selected", "wait", "math pipe throttle", "short scoreboard", "long scoreboard", "barrier",
@@ -37,6 +39,9 @@ BLOCK_CYCLES = 100.0  # from a block's end to the first instruction of the next 
 O_WORDS = 24
 
 NEVER = 1e30
+BARS = M.MAX_MBARRIERS
+# Of an mbarrier in the block, by place
+(B_COUNT, B_PENDING, B_BYTES, B_PHASE, B_LATEST, B_DONE, B_WHY, B_DONE_WHY) = range(8)
 
 
 def _jit(fn):
@@ -85,6 +90,69 @@ def l1_lookup(tags, masks, fill, age, sets, line, sectors, now):
 
 
 @_jit
+def bar_row(addresses, address):
+    """The row of the mbarrier at this address; a new one if it has none, the last if there are too many."""
+    for k in range(len(addresses)):
+        if addresses[k] == address:
+            return k
+        if addresses[k] < 0:
+            addresses[k] = address
+            return k
+    return len(addresses) - 1
+
+
+@_jit
+def note(bars, row, when, why):
+    """Something that the phase under way waits for happens then; the phase ends when nothing is outstanding."""
+    if when >= bars[row, B_LATEST]:
+        bars[row, B_LATEST], bars[row, B_WHY] = when, why
+    if bars[row, B_PENDING] <= 0 and bars[row, B_BYTES] == 0 and bars[row, B_COUNT] > 0:
+        bars[row, B_DONE], bars[row, B_DONE_WHY] = bars[row, B_LATEST], bars[row, B_WHY]
+        bars[row, B_PHASE] += 1
+        bars[row, B_PENDING] = bars[row, B_COUNT]
+        bars[row, B_LATEST] = 0.0
+
+
+@_jit
+def at_mbarriers(words, at, end, site, addresses, bars, when, copied, by_copy, by_warp):
+    """Do what the trace's entries of one instruction say. -> the wait that is not over (row << 1 | parity), or -1.
+
+    when: the time; copied: when the warp's cp.async are over.
+    """
+    waits = -1
+    p = at
+    while p < end and (words[p] >> 32) & 0xFFFFFFF == site:
+        code, word = words[p] & 0xFF, words[p + 1]
+        arrivals, nbytes = (word >> 20) & 0xFFF, word >> 32
+        row = bar_row(addresses, word & 0xFFFFF)
+        if code == M.INIT:
+            bars[row] = 0.0
+            bars[row, B_COUNT] = bars[row, B_PENDING] = arrivals
+        elif code == M.INVAL:
+            bars[row] = 0.0
+        elif code == M.TEST or code == M.TEST_PARITY:
+            waits = row << 1 | arrivals
+        elif code == M.EXPECT:
+            bars[row, B_BYTES] += nbytes
+        elif code == M.COMPLETE:
+            bars[row, B_BYTES] -= nbytes
+            note(bars, row, when, by_copy)
+        elif code == M.ARRIVE_COPIED or code == M.ARRIVE_COPIED_INC:
+            if code == M.ARRIVE_COPIED:
+                bars[row, B_PENDING] -= arrivals
+            note(bars, row, max(when, copied), by_copy if copied > when else by_warp)
+        else:
+            if code == M.ARRIVE_EXPECT:
+                bars[row, B_BYTES] += nbytes
+            if code == M.ARRIVE_DROP:
+                bars[row, B_COUNT] -= arrivals
+            bars[row, B_PENDING] -= arrivals
+            note(bars, row, when, by_warp)
+        p += 2
+    return waits
+
+
+@_jit
 def simulate(
     first, kind, pipe, slots, latency, site, arg, regs_first, dests_first, regs, nregs,
     words, starts, nwarps, ntraces, resident, total, m, miss, out, stalls, line_stalls, samples,
@@ -105,11 +173,16 @@ def simulate(
     ready, reason = np.zeros(W), np.zeros(W, np.int64)
     since = np.zeros(W)  # end of its last issue
     reg_time, reg_why = np.zeros((W, max(nregs, 1))), np.zeros((W, max(nregs, 1)), np.int64)
-    state = np.zeros(W, np.int64)  # 0: to run, 1: at a barrier, 2: done, 3: not there
+    state = np.zeros(W, np.int64)  # 0: to run, 1: at a barrier, 2: done, 3: not there, 5: at an mbarrier
     bar_number = np.zeros(W, np.int64)
     bar_since = np.zeros(W)
-    groups, ngroups = np.zeros((W, 64)), np.zeros(W, np.int64)
-    copies = np.zeros(W)  # when the copies since the last commit end
+    # Groups of cp.async, and of bulk copies: when they end
+    groups, ngroups = np.zeros((2, W, 64)), np.zeros((2, W), np.int64)
+    copies = np.zeros((2, W))  # when the copies since the last commit end
+    copied = np.zeros(W)  # when all cp.async so far end
+    bar_at, bars = np.full((resident, BARS), -1, np.int64), np.zeros((resident, BARS, 8))
+    held, held_why = np.zeros(W), np.zeros(W, np.int64)  # how long it waited at an mbarrier, for the samples
+    awaited = np.zeros(W, np.int64)  # the mbarrier at which it waits: row << 1 | parity
     pending = np.zeros(W)  # when the last of its memory operations ends
     replica = np.zeros(resident, np.int64)
     left = np.zeros(resident, np.int64)  # warps of the block that are not done
@@ -134,6 +207,7 @@ def simulate(
     fresh_time = np.zeros(resident)
     budget = m[M_BUDGET]
     nsamples = 0
+    waits = -1
     while True:
         # -------------------------------------------------- blocks into free places
         if nfresh:
@@ -141,6 +215,7 @@ def simulate(
                 if not fresh[r]:
                     continue
                 fresh[r] = 0
+                bar_at[r] = -1
                 t = started % ntraces
                 for v in range(nwarps):
                     w = r * nwarps + v
@@ -152,9 +227,9 @@ def simulate(
                     state[w] = 0
                     since[w] = ready[w] = fresh_time[r]
                     order[w] = started
-                    ngroups[w] = 0
-                    copies[w] = 0.0
-                    pending[w] = 0.0
+                    ngroups[:, w] = 0
+                    copies[:, w] = 0.0
+                    copied[w] = pending[w] = 0.0
                     for k in range(nregs):
                         reg_time[w, k] = 0.0
                         reg_why[w, k] = 0
@@ -189,7 +264,7 @@ def simulate(
                                 p = pos[w] + 1
                                 entry[w] = p
                                 while p < end[w] and words[p] >> 60 != 1:
-                                    p += 1 + ((words[p] >> 8) & 0xFFFFFF if words[p] >> 60 == 3 else 0)
+                                    p += 1 + more(words[p])
                                 pos[w] = p
                                 continue
                             i = ip[w]
@@ -206,16 +281,17 @@ def simulate(
                                 ip[w] += 1
                                 continue
                             if kind[i] == P.WAIT_GROUP:
-                                n = ngroups[w] - arg[i]
+                                g = arg[i] >> 16
+                                n = ngroups[g, w] - (arg[i] & 0xFFFF)
                                 if n > 0:
                                     n = min(n, 64)
                                     for k in range(n):
-                                        if groups[w, k] > t:
-                                            t = groups[w, k]
+                                        if groups[g, w, k] > t:
+                                            t = groups[g, w, k]
                                             why = LONG
-                                    for k in range(n, ngroups[w]):
-                                        groups[w, k - n] = groups[w, k]
-                                    ngroups[w] -= n
+                                    for k in range(n, ngroups[g, w]):
+                                        groups[g, w, k - n] = groups[g, w, k]
+                                    ngroups[g, w] -= n
                             if kind[i] == P.FENCE and pending[w] > t:
                                 t = pending[w]
                                 why = MEMBAR
@@ -319,7 +395,7 @@ def simulate(
                     if (words[p] >> 32) & 0xFFFFFFF == site[i]:
                         at = p
                         break
-                    p += 1 + ((words[p] >> 8) & 0xFFFFFF if words[p] >> 60 == 3 else 0)
+                    p += 1 + more(words[p])
             if at >= 0:
                 passes = words[at] & 0xFF
                 nlines = (words[at] >> 8) & 0xFFFFFF
@@ -327,6 +403,58 @@ def simulate(
             begin = max(t + 1, lsu_free)
             if site[i] >= 0 and at < 0:  # no lane did it
                 lsu_free = begin + 1
+                done = begin + 1
+            elif k_ == P.MBARRIER:
+                lsu_free = begin + 1
+                out[O_L1_BUSY] += 1
+                done = begin + m[M_SHARED_LATENCY]
+                why = SHORT
+                waits = at_mbarriers(
+                    words, at, pos[w], site[i], bar_at[w // nwarps], bars[w // nwarps], done, copied[w], LONG, BAR
+                )
+            elif k_ == P.BULK:
+                lsu_free = begin + 1
+                p = at
+                while p < pos[w] and (words[p] >> 32) & 0xFFFFFFF == site[i]:
+                    n_lines = ((words[p + 1] >> 32) + 127) >> 7
+                    arrives = begin + m[M_L2_LATENCY]
+                    for k in range(n_lines):
+                        line = ((words[p + 2] & ~(1 << 62)) >> 4) + k
+                        if not words[p + 2] >> 62 & 1:
+                            line |= (replica[w // nwarps] + 1) << 44
+                        old = 15
+                        if ntouched < 200000:
+                            touch = 15 if words[p] & 1 else 15 << 4 | 15
+                            was = seen_before(touched, touched_masks, line + 1, touch)
+                            if was == 0:
+                                ntouched += 1
+                            old = was & 15 if words[p] & 1 else was >> 4
+                        took = 128.0 / m[M_L2_RATE]
+                        l2_free = max(l2_free, begin) + took
+                        out[O_L2_BUSY] += took
+                        out[O_L2_SECTORS] += 4
+                        arrives = max(arrives, l2_free + m[M_L2_LATENCY] - 1)
+                        n_dram = 0.0
+                        if words[p] & 1:
+                            acc_miss[site[i]] += (4 - bits(old)) * miss[site[i]] + bits(old) * m[M_RETOUCH]
+                            n_dram = np.floor(acc_miss[site[i]])
+                            acc_miss[site[i]] -= n_dram
+                            out[O_DRAM_READ] += n_dram
+                        else:
+                            acc_write += (4 - bits(old)) * m[M_WRITE_DRAM]
+                            n_dram = np.floor(acc_write)
+                            acc_write -= n_dram
+                            out[O_DRAM_WRITE] += n_dram
+                        if n_dram > 0:
+                            dram_free = max(dram_free, l2_free) + n_dram * 32.0 / m[M_DRAM_RATE]
+                            if words[p] & 1:
+                                arrives = max(arrives, dram_free + m[M_DRAM_LATENCY] - 1)
+                    if words[p] & 1:
+                        row = bar_row(bar_at[w // nwarps], words[p + 1] & 0xFFFFF)
+                        bars[w // nwarps, row, B_BYTES] -= words[p + 1] >> 32
+                        note(bars[w // nwarps], row, arrives, LONG)
+                    copies[1, w] = max(copies[1, w], arrives)
+                    p += 3
                 done = begin + 1
             elif tag == 2 or k_ == P.SHUFFLE or k_ == P.COMMIT or k_ == P.WAIT_GROUP or (tag == 0):
                 cost = passes * m[M_WAVEFRONT_CYCLES]
@@ -338,10 +466,11 @@ def simulate(
                 done = begin + (latency[i] if k_ == P.SHUFFLE else m[M_SHARED_LATENCY]) + cost - 1
                 why = SHORT
                 if k_ == P.COMMIT:
-                    if ngroups[w] < 64:
-                        groups[w, ngroups[w]] = copies[w]
-                        ngroups[w] += 1
-                    copies[w] = 0.0
+                    g = arg[i] >> 16
+                    if ngroups[g, w] < 64:
+                        groups[g, w, ngroups[g, w]] = copies[g, w]
+                        ngroups[g, w] += 1
+                    copies[g, w] = 0.0
                     done = t + 2
                 elif k_ == P.WAIT_GROUP:
                     done = t + 2
@@ -412,7 +541,8 @@ def simulate(
                     if dram_free - l2_free > 4 * L2_QUEUE:
                         l2_free = dram_free - 4 * L2_QUEUE
                 elif k_ == P.COPY:
-                    copies[w] = max(copies[w], done)
+                    copies[0, w] = max(copies[0, w], done)
+                    copied[w] = max(copied[w], done)
                 elif k_ == P.ATOMIC:
                     pending[w] = max(pending[w], done)
         elif q < 6:
@@ -428,10 +558,28 @@ def simulate(
         if nsamples < len(samples):
             samples[nsamples, 0], samples[nsamples, 1], samples[nsamples, 2], samples[nsamples, 3] = t, w, i, t + n
             samples[nsamples, 4], samples[nsamples, 5] = reason[w], gap
+            if held[w] > gap:
+                samples[nsamples, 4], samples[nsamples, 5] = held_why[w], held[w]
             nsamples += 1
+        held[w] = 0.0
         ip[w] += 1
         reason[w] = -1
         dirty[pick] = True
+        if k_ == P.MBARRIER:
+            r = w // nwarps
+            if waits >= 0:
+                state[w], awaited[w] = 5, waits
+            for v in range(r * nwarps, (r + 1) * nwarps):  # whose phase is over?
+                if state[v] != 5:
+                    continue
+                row = awaited[v] >> 1
+                if np.int64(bars[r, row, B_PHASE]) & 1 != awaited[v] & 1:
+                    until, cause = max(bars[r, row, B_DONE], since[v]), np.int64(bars[r, row, B_DONE_WHY])
+                    held[v], held_why[v] = until - since[v], cause
+                    stalls[cause] += held[v]
+                    line_stalls[ip[v] - 1, cause] += held[v]
+                    state[v], since[v], reason[v] = 0, until, -1
+                    dirty[v & 3] = True
         if k_ == P.BARRIER:
             state[w] = 1
             bar_number[w] = arg[i] >> 16
@@ -440,7 +588,7 @@ def simulate(
             arrived, alive = 0, 0
             r = w // nwarps
             for v in range(r * nwarps, (r + 1) * nwarps):
-                if state[v] == 0 or state[v] == 1:
+                if state[v] == 0 or state[v] == 1 or state[v] == 5:
                     alive += 1
                 if state[v] == 1 and bar_number[v] == bar_number[w]:
                     arrived += 1
@@ -491,7 +639,7 @@ def release_all(r, nwarps, state, bar_number, bar_since, since, ready, reason, d
     """A warp of the block has ended: if all others wait at one barrier, they go on."""
     alive, waiting, number = 0, 0, -1
     for v in range(r * nwarps, (r + 1) * nwarps):
-        if state[v] == 0:
+        if state[v] == 0 or state[v] == 5:
             alive += 1
         elif state[v] == 1:
             waiting += 1

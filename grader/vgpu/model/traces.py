@@ -5,6 +5,10 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
+from ..jit import layout as L
+
+_WRITES = {L.STORE, L.ATOMIC, L.ASYNC_WRITE}
+T_ENTER, T_SHARED, T_GLOBAL, T_LOCAL, T_MBARRIER, T_BULK = range(1, 7)  # as machine/count.py has them
 COMMON = 1 << 62  # flag of a line that blocks far from each other touch
 ALLOCATION_SHIFT = 30  # of lines: an allocation's index in a line's number
 
@@ -16,6 +20,13 @@ def _jit(fn):
 @_jit
 def bits(x):
     return (x & 1) + (x >> 1 & 1) + (x >> 2 & 1) + (x >> 3 & 1)
+
+
+@_jit
+def more(word):
+    """Words that follow this one and belong to it."""
+    tag = word >> 60
+    return (word >> 8) & 0xFFFFFF if tag == T_GLOBAL or tag == T_MBARRIER or tag == T_BULK else 0
 
 
 @_jit
@@ -33,12 +44,10 @@ def renumber(words, starts, nwarps, lows, ranks, nblocks_code):
             tag = words[p] >> 60
             if tag == 1:
                 entries[v // nwarps, (words[p] >> 32) & 0xFFFFFFF] += 1
-            if tag != 3:
-                p += 1
-                continue
-            k = (words[p] >> 8) & 0xFFFFFF
-            for j in range(p + 1, p + 1 + k):
-                address = ((words[j] >> 4) << 7) + 127
+            k = more(words[p])
+            first = p + 1 if tag == T_GLOBAL else p + 2 if tag == T_BULK else p + 1 + k
+            for j in range(first, p + 1 + k):
+                address = ((words[j] >> 4) << 7) + 127 if tag == T_GLOBAL else words[j]
                 if not (lows[row] <= address and (row + 1 == len(lows) or address < lows[row + 1])):
                     row, high = 0, len(lows) - 1
                     while row < high:
@@ -48,7 +57,7 @@ def renumber(words, starts, nwarps, lows, ranks, nblocks_code):
                         else:
                             high = mid - 1
                 line = (ranks[row] << ALLOCATION_SHIFT) + (address >> 7) - (lows[row] >> 7)
-                out[j] = (line << 4) | (words[j] & 15)
+                out[j] = (line << 4) | (words[j] & 15 if tag == T_GLOBAL else 15)
             p += 1 + k
     return out, entries
 
@@ -76,12 +85,17 @@ def survey(words, starts, nwarps, table, blocks, first, weight, common, unique):
             block = v // nwarps
             p = starts[v]
             while p < starts[v + 1]:
-                if words[p] >> 60 != 3:
-                    p += 1
+                tag, k = words[p] >> 60, more(words[p])
+                if tag != T_GLOBAL and tag != T_BULK:
+                    p += 1 + k
                     continue
-                site, k = (words[p] >> 32) & 0xFFFFFFF, (words[p] >> 8) & 0xFFFFFF
-                for j in range(p + 1, p + 1 + k):
-                    line, sectors = words[j] >> 4, words[j] & 15
+                site = (words[p] >> 32) & 0xFFFFFFF
+                n = k if tag == T_GLOBAL else ((words[p + 1] >> 32) + 127) >> 7
+                for i in range(n):
+                    j = p + 1 + i if tag == T_GLOBAL else p + 2  # a bulk copy's lines follow its first
+                    line, sectors = (words[j] & ~COMMON) >> 4, words[j] & 15
+                    if tag == T_BULK:
+                        line += i
                     at = place(table, line)
                     if turn == 0:
                         if table[at] == 0:
@@ -97,6 +111,19 @@ def survey(words, starts, nwarps, table, blocks, first, weight, common, unique):
                     else:
                         common[site] += 1
                 p += 1 + k
+
+
+@_jit
+def _bulk_lines(words, starts):
+    """Lines that bulk copies touch, in all."""
+    n = 0
+    for v in range(len(starts) - 1):
+        p = starts[v]
+        while p < starts[v + 1]:
+            if words[p] >> 60 == T_BULK:
+                n += ((words[p + 1] >> 32) + 127) >> 7
+            p += 1 + more(words[p])
+    return n
 
 
 @dataclass(frozen=True)
@@ -123,7 +150,7 @@ def analyse(trace, sites, nwarps: int, nblocks_code: int, grid, wave_blocks: int
     n, nsites = len(trace.blocks), max(1, len(sites))
     lows, ends, ranks = trace.allocations[:, 0].copy(), trace.allocations[:, 1], rank(trace)
     words, entries = renumber(trace.words, trace.starts, nwarps, lows, ranks, nblocks_code)
-    size = 1 << max(8, int(2 * len(words)).bit_length())
+    size = 1 << max(8, int(2 * (len(words) + _bulk_lines(words, trace.starts))).bit_length())
     table, blocks = np.zeros(size, np.int64), np.zeros(size, np.int64)
     first, own = np.full((nsites, n), -1, np.int64), np.zeros(nsites, np.int64)
     weight, unique = np.zeros((len(ranks) + 1, nsites)), np.zeros(len(ranks) + 1)
@@ -144,7 +171,7 @@ def analyse(trace, sites, nwarps: int, nblocks_code: int, grid, wave_blocks: int
         touched[int(number)] = float(all_of_it * limit)
         footprint += all_of_it * limit
         wave += min(block * min(total, wave_blocks) * np.average(together, weights=weight[number]), sizes[int(number)])
-        if any(sites[site].kind != 0 for site in used):
+        if any(sites[site].kind in _WRITES for site in used):
             written += all_of_it * limit
     kept = min(1.0, l2_bytes / max(footprint, 1.0))  # what one wave of blocks leaves in L2 for a later one
     miss = whole + (np.maximum(together, whole) - whole) * (1 - kept)

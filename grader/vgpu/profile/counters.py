@@ -52,7 +52,9 @@ class Line:
 
 
 def kind_of(site, row) -> str:
-    """ "load", "store", "atomic", "shared load", "shared store", "shared atomic", "local", "copy"."""
+    """ "load", "store", "atomic", "shared load", "shared store", "shared atomic", "local", "copy", "bulk copy"."""
+    if site.op.startswith("cp.async.bulk"):
+        return "bulk copy"
     if site.op.startswith("cp.async"):
         return "copy"
     if site.space == L.SPACE_LOCAL:

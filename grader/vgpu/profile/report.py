@@ -204,6 +204,9 @@ def _memory(kinds: dict[str, Access], time):
             True,
             "copied by cp.async from global to shared memory",
         )
+    if copy := kinds.get("bulk copy"):
+        text = "copied by cp.async.bulk, past the L1"
+        yield Metric(section, "Bulk copy bytes (TMA)", "", copy.bytes, "B", True, text)
     if local := kinds.get("local"):
         yield Metric(
             section,
