@@ -196,7 +196,6 @@ def _check_arrays(program: Program, problem: Problem, case: Case) -> None:
     want = {
         (a.name, a.role, np.dtype(a.dtype).str, tuple(a.shape(case.sizes)), _KINDS.get(a.where, a.where))
         for a in problem.entry.arrays
-        if a.role != "scratch"
     }
     if have != want or program.clock != problem.entry.clock:
         raise ProgramError(f"{case.name}: the arrays are not those of the exercise")

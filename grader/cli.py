@@ -82,6 +82,14 @@ def _grade(args: argparse.Namespace) -> int:
     from grader.results import Store
 
     try:
+    p = command("program", _program, "show what a submission asks of CUDA, as it was recorded")
+    p.add_argument("action", choices=("show", "save"), help="show: print it; save: write it to a file")
+    p.add_argument("path", help="a submission, or a file that was saved")
+    p.add_argument("--exercise", metavar="NAME", help="which exercise it answers; else its metadata or name says")
+    p.add_argument("--case", metavar="SIZES", help='one of the sizes, such as "n = 1000" (default: the largest)')
+    p.add_argument("--device", default="virtual", help="as for grade (default: %(default)s)")
+    p.add_argument("-o", "--output", metavar="FILE", help="where save writes to")
+    p.add_argument("--trust-submissions", action="store_true", help="run it where this machine cannot lock it in")
         exercise = problems.get(args.exercise).name if args.exercise else None
         spec = devices.resolve(args.device)
         _known_card(spec)
@@ -246,3 +254,51 @@ def _check_course(args: argparse.Namespace) -> int:
     from grader import course
 
     return course.main(Path(args.root), args.device)
+def _program(args: argparse.Namespace) -> int:
+    from grader import listing
+    from grader.devices import UnknownDevice
+    from grader.program import Program, ProgramError
+
+    if args.action == "save" and not args.output:
+        return _refuse("say where to save it: -o FILE")
+    try:
+        program = Program.load(args.path) if _is_program(args.path) else _recorded(args)
+    except (ProgramError, LookupError, OSError, ValueError, UnknownDevice) as e:
+        return _refuse(str(e))
+    if args.action == "save":
+        program.save(args.output)
+        return 0
+    for line in listing.lines(program):
+        print(line)
+    return 0
+
+
+def _is_program(path: str) -> bool:
+    from grader.program import MAGIC
+
+    with open(path, "rb") as f:
+        return f.read(len(MAGIC)) == MAGIC
+
+
+def _recorded(args: argparse.Namespace):
+    """The program of one size of a submission. ValueError says why there is none."""
+    from grader import problems
+    from grader import submission as submissions
+    from grader.bench import Bench
+
+    found = submissions.read(args.path)
+    names = (problems.get(args.exercise).name,) if args.exercise else found.exercises
+    if len(names) != 1:
+        raise ValueError(f"{args.path} does not say which one exercise it answers: name it with --exercise")
+    problem = problems.get(names[0])
+    cases = {case.name: case for case in problem.cases}
+    wanted = args.case or list(cases)[-1]
+    if wanted not in cases:
+        raise ValueError(f"{problem.name} has no size {wanted!r}; there are {', '.join(map(repr, cases))}")
+    with Bench(args.device, trust=args.trust_submissions) as bench:
+        built = bench.record(found.cells, problem, [cases[wanted]])
+    if built.error:
+        raise ValueError(f"{args.path}: {built.error.message}")
+    return built.programs[wanted]
+
+

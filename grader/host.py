@@ -5,9 +5,12 @@ Runs in the process that the student's code runs in.
 
 import gc
 from dataclasses import fields
+from math import prod
 
 from grader.program import HostWrite, Program
 from grader.recording import Declared, Recorder
+
+SMALL = 1 << 20  # bytes of all arrays
 
 
 class Raised(Exception):
@@ -27,8 +30,8 @@ def call(function, case: dict, recorder: Recorder, seed: int) -> Program:
             args.append(np.dtype(a["dtype"]).type(a["value"]).item())
             continue
         array, address = _make(a, rng)
-        role, kind = ("temp" if a["role"] == "scratch" else a["role"]), {"pinned": "host"}.get(a["where"], a["where"])
-        declared.append(Declared(a["array"], address, array.nbytes, role, a["dtype"], tuple(a["shape"]), kind))
+        kind = {"pinned": "host"}.get(a["where"], a["where"])
+        declared.append(Declared(a["array"], address, array.nbytes, a["role"], a["dtype"], tuple(a["shape"]), kind))
         args.append(array)
     tell_host_writes()
     recorder.begin(declared, clock="host")
@@ -48,6 +51,11 @@ def call(function, case: dict, recorder: Recorder, seed: int) -> Program:
     except Exception as e:
         raise Raised from e
     return program
+
+
+def small(case: dict) -> bool:
+    """The arrays of a case take little time."""
+    return sum(prod(a["shape"]) for a in case["args"] if "array" in a) < SMALL // 4
 
 
 def tell_host_writes() -> None:

@@ -27,7 +27,13 @@ MAX_NODES = 20_000
 MAX_ARGS = 4096
 MAX_BLOB_BYTES = 256 << 20
 
-ROLES = ("input", "output", "inout", "temp")
+ROLES = (
+    "input",
+    "output",
+    "inout",
+    "scratch",
+    "temp",
+)  # scratch: the exercise gave it, and nobody looks at it afterwards
 KINDS = ("device", "managed", "host", "pageable")  # "host" is pinned
 CLOCKS = ("device", "host")
 LOCATIONS = ("device", "host")
@@ -45,7 +51,7 @@ class ProgramError(ValueError):
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory that the program uses. Inputs and outputs carry the name of the array that the exercise gave."""
+    """Memory that the program uses. All but temporary memory carries the name of the array that the exercise gave."""
 
     nbytes: int  # size; at least 1
     kind: str  # one of KINDS: where it lives

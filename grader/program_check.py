@@ -122,7 +122,7 @@ def _buffer(value: object, i: int, contents: list[bytes]) -> Buffer:
     name, dtype = f.text("name", pattern=p._ARRAY_NAME), f.text("dtype", p.DTYPES)
     shape = tuple(_integer(v, 1, p.MAX_BUFFER_BYTES, f"buffer {i}: shape") for v in f.sequence("shape", 0, 8))
     if (role == "temp") != (name == "") or (role == "temp") != (dtype == ""):
-        raise ProgramError(f"buffer {i}: inputs and outputs have a name and a dtype, temporary memory has neither")
+        raise ProgramError(f"buffer {i}: arrays of the exercise have a name and a dtype, temporary memory has neither")
     if dtype and prod(shape) * np.dtype(dtype).itemsize != nbytes:
         raise ProgramError(f"buffer {i}: {nbytes} bytes do not hold {shape} elements of {dtype}")
     initial = None if value["initial"] is None else f.integer("initial", 0, len(contents) - 1)

@@ -46,7 +46,7 @@ class Declared:
     name: str
     address: int
     nbytes: int
-    role: str  # "input", "output", "inout" or "temp"
+    role: str  # "input", "output", "inout" or "scratch"
     dtype: str  # "<f4"
     shape: tuple[int, ...]
     kind: str = "device"  # one of program.KINDS
@@ -110,18 +110,14 @@ class Recorder:
                 self._appear(d.address, d.nbytes, "pageable")
             if d.address not in self._live:
                 raise ProgramError(f"array {d.name} is not in device memory")
-            name, dtype, shape = (d.name, d.dtype, d.shape) if d.role != "temp" else ("", "", ())
             index = self._index[d.address] = len(self._buffers)
-            self._buffers.append(Buffer(d.nbytes, self._live[d.address][1], d.role, name, dtype, shape))
+            self._buffers.append(Buffer(d.nbytes, self._live[d.address][1], d.role, d.name, d.dtype, d.shape))
             if d.kind != "device":
                 note = self._host.watch if d.kind == "pageable" else self._host.add
                 note(index, d.address, d.nbytes)
         self._others = {a for a in self._live if a not in self._index}  # there before; part of the program once used
-        if sum(self._live[a][0] for a in self._others) > MAX_INITIAL:
-            raise ProgramError(
-                f"the submission keeps more than {MAX_INITIAL >> 20} MB on the device before it is called"
-            )
-        for address in self._others - self._earlier.keys():
+        few = sum(self._live[a][0] for a in self._others) <= MAX_INITIAL
+        for address in self._others - self._earlier.keys() if few else ():
             # Read once: a second look would make the device do what earlier timed parts submitted.
             self._earlier[address] = self._read(address, self._live[address][0])
         self._declared = [d.address for d in declared]
@@ -244,6 +240,10 @@ class Recorder:
         if address - base > self._live[base][0]:
             return None
         if base in self._others:
+            if base not in self._earlier:
+                raise ProgramError(
+                    f"the submission keeps more than {MAX_INITIAL >> 20} MB on the device before it is called"
+                )
             self._others.remove(base)
             self._add(base, *self._live[base], self._earlier[base])
         return self._index[base], address - base

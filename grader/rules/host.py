@@ -1,11 +1,14 @@
 """Rules on a host function: what its recording asks of CUDA, and what the timeline of the timed run shows."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from grader.evidence import Evidence
 from grader.program import Alloc, Copy, Free, Graph, GraphLaunch, Launch, Program, Sync, work_of
 from grader.rules.check import Check, failed, passed, unknown
+
+Shape = tuple[int, int]  # blocks, threads
+Sizes = Mapping[str, int]
 
 
 def works_on_device(e: Evidence) -> Check:
@@ -16,22 +19,29 @@ def works_on_device(e: Evidence) -> Check:
     return passed("kernels are launched at every size")
 
 
-def as_given(e: Evidence, shapes: tuple = (), kernels: Callable[[Mapping[str, int]], int] | None = None) -> Check:
+def as_given(
+    e: Evidence, shapes: tuple[Shape, ...] = (), counts: Callable[[Sizes], dict[Shape, int]] | None = None
+) -> Check:
     """Kernels are launched as the exercise says.
 
-    shapes: the allowed (blocks, threads); kernels: how many have to run, by the sizes.
+    shapes: the allowed (blocks, threads); counts: or how many kernels of each have to run, by the sizes.
     """
+    sizes = {run.case.name: run.case.sizes for run in e.runs}
+    if e.timing:
+        sizes[e.timing.case.name] = e.timing.case.sizes
     for name, program in e.built.programs.items():
-        for launch in _launches(program):
-            shape = launch.grid[0], launch.block[0]
-            if shape not in shapes or (launch.grid[1:], launch.block[1:]) != ((1, 1), (1, 1)):
-                asked = " or ".join(f"{grid} blocks of {block}" for grid, block in shapes)
-                return failed(f"{name}: a kernel is launched with {shape[0]} blocks of {shape[1]}, not with {asked}")
-    cases = [*(run.case for run in e.runs), *([e.timing.case] if e.timing else [])]
-    for case in cases if kernels else ():
-        ran, asked = sum(kernels_launched(e.built.programs[case.name])), kernels(case.sizes)
-        if ran != asked:
-            return failed(f"{case.name}: {ran} kernels run, not {asked}")
+        ran = Counter()
+        for launch, times in _kernels(program):
+            if (launch.grid[1:], launch.block[1:]) != ((1, 1), (1, 1)):
+                return failed(f"{name}: a kernel is launched with grid {launch.grid} and block {launch.block}")
+            ran[launch.grid[0], launch.block[0]] += times
+        asked = counts(sizes[name]) if counts and name in sizes else {}
+        if stray := [shape for shape in ran if shape not in (asked or shapes or ran)]:
+            wanted = " or ".join(f"{grid} blocks of {block}" for grid, block in asked or shapes)
+            return failed(f"{name}: a kernel is launched with {stray[0][0]} blocks of {stray[0][1]}, not with {wanted}")
+        for (grid, block), times in asked.items():
+            if ran[grid, block] != times:
+                return failed(f"{name}: {ran[grid, block]} kernels run with {grid} blocks of {block}, not {times}")
     return passed("every kernel is launched as given")
 
 
@@ -136,16 +146,20 @@ def no_page_faults(e: Evidence, share: float = 0.02) -> Check:
     return failed(f"{said}; {share:.0%} is allowed", "Prefetch what the next kernel touches, in its stream.")
 
 
-def _launches(program: Program) -> list[Launch]:
-    """All launches, those of graphs too."""
-    return [work for op in program.ops for work in work_of(op) if isinstance(work, Launch)]
-
-
 def kernels_launched(program: Program) -> tuple[int, int]:
     """How many kernels run because of (launches, launches of graphs)."""
-    inside = {n: sum(isinstance(w, Launch) for w in work_of(graph)) for n, graph in program.graphs().items()}
-    counted = Counter(op.exec for op in program.ops if isinstance(op, GraphLaunch))
-    return len(program.launches()), sum(inside[n] * times for n, times in counted.items())
+    alone = len(program.launches())
+    return alone, sum(times for _, times in _kernels(program)) - alone
+
+
+def _kernels(program: Program) -> Iterator[tuple[Launch, int]]:
+    """Every kernel and how often it runs, alone and as a node of a graph."""
+    launched = Counter(op.exec for op in program.ops if isinstance(op, GraphLaunch))
+    for op in program.ops:
+        if isinstance(op, Launch):
+            yield op, 1
+        elif isinstance(op, Graph):
+            yield from ((work, launched[op.exec]) for work in work_of(op) if isinstance(work, Launch))
 
 
 def _pageable(program: Program, copy: Copy) -> bool:

@@ -39,6 +39,28 @@ cuda.synchronize()
 """
 
 
+HOST = """
+@cuda.jit
+def brighten(x, y):
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        y[i] = x[i] * x[i] + (float32(2) if x[i] > 0 else float32(1))
+
+def overlap(h_x, h_y, d_x, d_y):
+    for first in range(0, h_x.size, 1 << 16):
+        part = slice(first, first + (1 << 16))
+        stream = cuda.stream()
+        d_x[part].copy_to_device(h_x[part], stream=stream)
+        brighten[8, 128, stream](d_x[part], d_y[part])
+        d_y[part].copy_to_host(h_y[part], stream=stream)
+    cuda.synchronize()
+
+n = 1000
+h_x, h_y = cuda.pinned_array(n, np.float32), cuda.pinned_array(n, np.float32)
+h_x[:] = 3
+overlap(h_x, h_y, cuda.device_array(n, np.float32), cuda.device_array(n, np.float32))
+"""
+
+
 def session(*cells: str, device: str = "virtual:a100") -> list[dict]:
     """Each cell's stdout, stderr, displayed data and error, from a notebook that is run as JupyterLab would."""
     notebook = new_notebook(cells=[new_code_cell(source.strip()) for source in cells])
@@ -151,3 +173,10 @@ def test_what_is_no_kernel_does_not_compile(said):
 def test_the_environment_chooses_the_card():
     [load] = session("%load_ext grader", device="virtual:t4")
     assert load["stdout"].startswith("Virtual GPU: Tesla T4, cc 7.5;")
+
+
+def test_a_host_function_whose_kernels_have_run_already_is_checked():
+    right, wrong = 'check("06_overlap", overlap)', "def overlap(a, b, c, d): pass\n" + 'check("06_overlap", overlap)'
+    _, _, first, second = session(HEAD, HOST, right, wrong)
+    assert first["error"] is None and "AC" in first["shown"][0]["text/plain"]
+    assert "no kernel is launched" in second["shown"][0]["text/plain"]

@@ -88,7 +88,7 @@ Graphs. What is captured or added to a graph is no op of its own; it is told whe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 _sinks: list[Callable[[dict], None]] = []
 
@@ -112,9 +112,34 @@ class Recording:
         self.stop()
 
 
-def record(sink: Callable[[dict], None]) -> Recording:
-    """Give every operation from now on to `sink`, in the order of the calls (see the module's docstring)."""
+def record(sink: Callable[[dict], None], present: bool = False) -> Recording:
+    """Give every operation from now on to `sink`, in the order of the calls (see the module's docstring).
+
+    present: before that the `module`, `stream`, `alloc` and `symbol` ops of what is there already.
+    """
+    if present:
+        for op in _present():
+            sink(op)
     return Recording(sink)
+
+
+def _present() -> Iterator[dict]:
+    from grader.vgpu.driver.library import Library
+    from grader.vgpu.driver.state import driver
+
+    for library in [h for h in driver.handles.values() if isinstance(h, Library)]:
+        yield {"op": "module", "device": 0, "module": library.number, "ptx": library.ptx}
+    for context in driver.contexts:
+        for stream in context.streams:
+            if stream.kind != "legacy":
+                about = {"stream": stream.number, "kind": stream.kind, "priority": stream.priority, "sms": None}
+                yield {"op": "stream", "device": context.device.ordinal, **about}
+    for a in driver.allocations.values():
+        about = {"device": a.context.device.ordinal, "address": a.address, "nbytes": a.nbytes}
+        if a.kind == "symbol":
+            yield {"op": "symbol", "module": 0, "name": "", **about}
+        else:
+            yield {"op": "alloc", "kind": a.kind, "stream": None, "pool": a.pool.number if a.pool else None, **about}
 
 
 def recording() -> bool:

@@ -1,0 +1,139 @@
+"""A `Program` as text: its buffers, its streams, its operations in order."""
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+
+from grader import program as p
+from grader.program import Buffer, Copy, Fill, Launch, Place, Program
+
+_VERBS = {"alloc": "allocate", "free": "free"}
+_CLOCKS = {"device": "timed between two events", "host": "timed by the host's clock"}
+
+
+def lines(program: Program) -> Iterator[str]:
+    """The listing, line by line. Equal operations that follow each other stand there once."""
+    yield f"{len(program.ops)} operations, {len(program.modules)} modules of PTX, {_CLOCKS[program.clock]}"
+    yield "buffers"
+    for i, b in enumerate(program.buffers):
+        about = f"{b.dtype} {b.shape}" if b.name else ("with contents" if b.initial is not None else "")
+        yield f"  {name_of(program, i):12} {b.kind:9} {b.role:7} {size(b.nbytes):>10}  {about}".rstrip()
+    yield "streams"
+    for i, kind in enumerate(program.streams):
+        yield f"  {i:<12} {kind}"
+    yield "operations"
+    places = program.places or (("", 0),) * len(program.ops)
+    told = [(_where(place), describe(program, op)) for place, op in zip(places, program.ops, strict=True)]
+    at = 0
+    for (where, text), group in groupby(told):
+        times = len(list(group))
+        first, *rest = text.split("\n")
+        yield f"  {at:5}  {where:16}  {first}{f'  ({times} times)' if times > 1 else ''}"
+        yield from (f"{'':27}{line}" for line in rest)
+        at += times
+
+
+def describe(program: Program, op: p.Op) -> str:
+    """One operation in words; the nodes of a graph on lines of their own."""
+    stream = getattr(op, "stream", 0)
+    where = f"stream {stream}" if stream is not None else "at once"
+    match op:
+        case Launch() | Copy() | Fill():
+            waits = ", blocking" if getattr(op, "blocking", False) else ""
+            return f"{_work(program, op)}, {where}{waits}"
+        case p.Alloc() | p.Free():
+            return f"{_VERBS[op.op]} {name_of(program, op.buffer)}, {where}"
+        case p.HostWrite():
+            return f"host writes {size(len(program.blobs[op.blob]))} to {place_of(program, op.to)}"
+        case p.HostCopy():
+            return f"host copies {size(op.nbytes)}: {_from_to(program, op)}"
+        case p.Register():
+            return f"register {size(op.nbytes)} at {place_of(program, op.place)}"
+        case p.Unregister():
+            return f"unregister {place_of(program, op.place)}"
+        case p.Prefetch():
+            return f"prefetch {size(op.nbytes)} at {place_of(program, op.place)} to the {op.location}, {where}"
+        case p.Advise():
+            return f"advise {op.advice.replace('_', ' ')} ({op.location}) for {place_of(program, op.place)}"
+        case p.Record():
+            return f"record event {op.event}, {where}"
+        case p.Wait():
+            return f"wait for event {op.event}, {where}"
+        case p.Sync():
+            return f"host waits for {'the device' if op.what == 'context' else f'{op.what} {op.id}'}"
+        case p.GraphLaunch():
+            return f"launch graph {op.exec}, {where}"
+    head = f"{'instantiate' if isinstance(op, p.Graph) else 'update'} graph {op.exec} of {len(op.nodes)} nodes"
+    nodes = [
+        f"{k:3}  after {', '.join(map(str, n.after)) or '-':8}  {_work(program, n.work)}"
+        for k, n in enumerate(op.nodes)
+    ]
+    return "\n".join([head, *nodes])
+
+
+def _work(program: Program, op: Launch | Copy | Fill | None) -> str:
+    match op:
+        case Launch():
+            grid, block = (" x ".join(map(str, _trimmed(v))) for v in (op.grid, op.block))
+            args = ", ".join(place_of(program, Place(r.buffer, r.addend)) for r in op.relocations)
+            shared = f", {size(op.shared)} shared" if op.shared else ""
+            return f"kernel {short_name(op.kernel)}[{grid}, {block}]({args}){shared}"
+        case Copy():
+            rows = f"{op.rows} rows of " if op.rows > 1 else ""
+            return f"copy {rows}{size(op.nbytes)}: {_from_to(program, op)}"
+        case Fill():
+            rows = f"{op.rows} rows of " if op.rows > 1 else ""
+            return f"fill {place_of(program, op.to)} with {rows}{op.count} x {op.value:#x} of {op.width} bytes"
+    return "nothing"
+
+
+def _from_to(program: Program, op: Copy | p.HostCopy) -> str:
+    source = "bytes of the host's own" if op.source is None else place_of(program, op.source)
+    return f"{source} -> {place_of(program, op.to)}"
+
+
+def name_of(program: Program, buffer: int) -> str:
+    """The exercise's name for it, or "#3"."""
+    return program.buffers[buffer].name or f"#{buffer}"
+
+
+def place_of(program: Program, place: Place) -> str:
+    """ "x", "x[512]" or "#3 + 100 bytes"."""
+    b: Buffer = program.buffers[place.buffer]
+    if not place.offset:
+        return name_of(program, place.buffer)
+    width = int(b.dtype[2:]) if b.dtype else 0
+    if width and not place.offset % width:
+        return f"{b.name}[{place.offset // width}]"
+    return f"{name_of(program, place.buffer)} + {place.offset} bytes"
+
+
+def short_name(kernel: str) -> str:
+    """A kernel's name without what the compiler adds: "_ZN3foo4step..." -> "step"."""
+    if not (start := re.match(r"_ZN?", kernel)):
+        return kernel
+    parts, rest = [], kernel[start.end() :]
+    while digits := re.match(r"\d+", rest):
+        parts.append(rest[digits.end() :][: int(digits[0])])
+        rest = rest[digits.end() + int(digits[0]) :]
+    return parts[-1] if parts else kernel
+
+
+def size(nbytes: int) -> str:
+    """ "96 B", "4.00 KiB"."""
+    for unit, least in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if nbytes >= least:
+            return f"{nbytes / least:.2f} {unit}"
+    return f"{nbytes} B"
+
+
+def _trimmed(v: tuple[int, int, int]) -> tuple[int, ...]:
+    """Without the ones at the end."""
+    return v[: max(k for k in range(1, 4) if k == 1 or v[k - 1] != 1)]
+
+
+def _where(place: tuple[str, int]) -> str:
+    file, line = place
+    if not line:
+        return ""
+    return f"{file}, line {line}" if file.startswith("cell") else f"line {line}"
