@@ -1,10 +1,13 @@
-"""Many submissions, one after the other: each gets one record, whatever happens to it."""
+"""Many submissions, one or several at a time: each gets one record, whatever happens to it."""
 
 import os
+import queue
 import secrets
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from grader import problems, report
@@ -52,6 +55,39 @@ def plan(paths: list[str], exercise: str | None) -> Iterator[Task | Skipped]:
             yield found, problems.get(name)
 
 
+def run(
+    tasks: Sequence[Task], first: Bench, another: Callable[[], Bench], store: Store, seed: int | None, jobs: int
+) -> Iterator[tuple[int, dict]]:
+    """(index, record) of every task, as they are done; up to `jobs` at a time, each in a bench of its own.
+
+    first: a bench that is open. another: opens one more. When the iteration is left early, what is being graded is
+    finished and kept; what has not begun is not begun.
+    """
+    free: queue.SimpleQueue[Bench] = queue.SimpleQueue()
+    free.put(first)
+
+    def grade_next(found: Submission | Refused, problem: Problem) -> dict:
+        bench = free.get()
+        try:
+            if isinstance(found, Refused):
+                return refuse(found, problem, bench, seed)
+            return grade_one(found, problem, bench, store, seed)
+        finally:
+            free.put(bench)
+
+    with ExitStack() as benches, ThreadPoolExecutor(jobs) as pool, ThreadPoolExecutor(1) as opener:
+        more = [opener.submit(lambda: free.put(benches.enter_context(another()))) for _ in range(jobs - 1)]
+        waiting: dict[Future, int] = {pool.submit(grade_next, *task): i for i, task in enumerate(tasks)}
+        try:
+            for done in as_completed(waiting):
+                yield waiting[done], done.result()
+            for future in more:
+                future.result()  # a bench that did not start
+        finally:
+            for future in (*waiting, *more):
+                future.cancel()
+
+
 def grade_one(submission: Submission, problem: Problem, bench: Bench, store: Store, seed: int | None) -> dict:
     """The record for one answer: from the store if it was graded before, else graded and stored before it is returned.
 
@@ -75,8 +111,7 @@ def grade_one(submission: Submission, problem: Problem, bench: Bench, store: Sto
                 said = f"the grader failed: {type(e).__name__}: {e}"
                 record = report.refusal(submission.path, problem, "IE", said, device=about, seed=used)
                 record["output"] = traceback.format_exc(limit=-8)
-    store.put(name, record)
-    return record
+    return store.put(name, record) | {"submission": submission.path}
 
 
 def refuse(what: Refused, problem: Problem, bench: Bench, seed: int | None) -> dict:

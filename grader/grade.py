@@ -23,14 +23,15 @@ def grade(cells: Sequence[Cell], problem: Problem, bench: Bench, seed: int) -> V
     rng = np.random.default_rng(seed)
     cases = (*problem.cases, *problem.secret(rng))
     timed = [bench.timed_case(problem)] if problem.speed else []
+    large = [problem.speed.modelled] if problem.speed else []  # where hazards are looked for, too: cheap enough
 
     # 1. The student's Python runs once, locked in, and leaves programs behind; it sees no input and no expected value.
-    built = bench.record(cells, problem, [*cases, *timed])
+    built = bench.record(cells, problem, _distinct([*cases, *large, *timed]))
     if built.error:
         return decide(Evidence(problem, built))
 
     # 2. The programs are replayed with inputs that the student's process never saw, twice, under the sanitizers.
-    runs = check_values(bench, built, problem, cases, rng)
+    runs = check_values(bench, built, problem, cases, large, rng)
     verdict = decide(Evidence(problem, built, runs))
     if verdict.code != "AC" or not timed:
         return verdict
@@ -46,17 +47,26 @@ def grade(cells: Sequence[Cell], problem: Problem, bench: Bench, seed: int) -> V
 
 
 def check_values(
-    bench: Bench, built: Built, problem: Problem, cases: Sequence[Case], rng: np.random.Generator
+    bench: Bench, built: Built, problem: Problem, cases: Sequence[Case], large: Sequence[Case], rng: np.random.Generator
 ) -> tuple[CaseRun, ...]:
-    """Replay every case with fresh inputs and two poisons: once under the sanitizers, once on the grading device."""
-    inputs = [problem.inputs(rng, case.sizes) for case in cases]
-    programs = [built.programs[case.name] for case in cases]
+    """Replay every case with fresh inputs and two poisons: once under the sanitizers, once on the grading device.
+
+    The large ones under the sanitizers only: they are run again when they are timed.
+    """
+    every = [*cases, *large]
+    inputs = [problem.inputs(rng, case.sizes) for case in every]
+    programs = [built.programs[case.name] for case in every]
     pairs = list(zip(programs, inputs, strict=True))
     watched = bench.watcher.replay([Run(p, i, POISON, sanitize=True) for p, i in pairs])
-    plain = [] if any(r.fault for r in watched) else bench.device.replay([Run(p, i, OTHER_POISON) for p, i in pairs])
+    again = [] if any(r.fault for r in watched) else [Run(p, i, OTHER_POISON) for p, i in pairs[: len(cases)]]
+    plain = bench.device.replay(again) if again else []
     runs = []
-    for k, case in enumerate(cases):
+    for k, case in enumerate(every):
         results = (*watched[k : k + 1], *plain[k : k + 1])
         if results:
             runs.append(CaseRun(case, inputs[k], problem.reference(inputs[k], case.sizes), results))
     return tuple(runs)
+
+
+def _distinct(cases: Sequence[Case]) -> list[Case]:
+    return list({case.name: case for case in cases}.values())

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sqlite3
+import threading
 import time
 from functools import cache
 from pathlib import Path
@@ -19,27 +20,49 @@ CREATE TABLE IF NOT EXISTS results (
 """
 
 
+class Unusable(ValueError):
+    """The file cannot hold results; the text is one sentence."""
+
+
 class Store:
-    """A file of results, or memory when no file is named. Each result is there once, whatever is killed when."""
+    """A file of results, or memory when no file is named. Each result is there once, whatever is killed when.
+
+    Any thread may use it, and any number of processes the same file. Raises Unusable.
+    """
 
     def __init__(self, path: str | None = None):
-        self._db = sqlite3.connect(path or ":memory:", isolation_level=None, timeout=60)
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL" if path is None else "PRAGMA synchronous=FULL")
-        self._db.execute(_SCHEMA)
+        self._path, self._lock = path, threading.Lock()
+        try:
+            self._db = sqlite3.connect(path or ":memory:", isolation_level=None, timeout=60, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.execute(_SCHEMA)
+        except sqlite3.Error as e:
+            raise Unusable(f"{path} cannot hold results: {e}") from None
 
     def get(self, key: str) -> dict | None:
         """The record that was put under this key."""
-        row = self._db.execute("SELECT record FROM results WHERE key = ?", (key,)).fetchone()
+        row = self._execute("SELECT record FROM results WHERE key = ?", (key,))
         return json.loads(row[0]) if row else None
 
-    def put(self, key: str, record: dict) -> None:
-        """Keep a record; the first one under a key stays. Returns when it is on disk. IE is not kept: try again."""
+    def put(self, key: str, record: dict) -> dict:
+        """Keep a record, and give the one that is kept: the first under a key stays. Returns when it is on disk.
+
+        IE is not kept: it is to be tried again.
+        """
         if record["code"] == "IE":
-            return
+            return record
         name = record["submission"].encode("utf-8", "backslashreplace").decode()  # a file name need not be text
         row = (key, name, record["exercise"], record["device"], str(record["seed"]), time.time())
-        self._db.execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, json.dumps(record)))
+        self._execute("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, json.dumps(record)))
+        return self.get(key)
+
+    def _execute(self, statement: str, values: tuple) -> tuple | None:
+        try:
+            with self._lock:
+                return self._db.execute(statement, values).fetchone()
+        except sqlite3.Error as e:
+            raise Unusable(f"{self._path} cannot hold results: {e}") from None
 
     def close(self) -> None:
         """Let go of the file."""

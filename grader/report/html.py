@@ -1,11 +1,14 @@
-"""Records as one page that needs nothing from the network."""
+"""Records as pages that need nothing from the network, and can be read on a phone."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from grader.report.overview import flagged, overviews
+from grader.report.printable import lines
 from grader.rules.speed import duration
 
 
@@ -13,12 +16,43 @@ from grader.rules.speed import duration
 def _environment() -> Environment:
     found = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined)
     found.filters["duration"] = duration
+    found.finalize = lambda value: lines(value) if type(value) is str else value
     return found
 
 
 def page(records: Sequence[dict], title: str = "Results") -> str:
-    """A page with one section a submission, and an overview when there are several."""
-    return _environment().get_template("page.html").render(records=records, title=title)
+    """One page: of a class, where there are several records, with everybody's verdict below it."""
+    anchors = {id(r): f"#r{n}" for n, r in enumerate(records, start=1)}
+    return _page(title, records, records, lambda r: anchors[id(r)])
+
+
+def pages(records: Sequence[dict], title: str = "Results") -> Iterator[tuple[str, str]]:
+    """(file name, page) of every record, for its author alone, and of the class as index.html."""
+    names = {id(r): f"{n:03}-{_slug(r['submission'])}-{r['exercise']}.html" for n, r in enumerate(records, start=1)}
+    for r in records:
+        yield names[id(r)], _page(r["title"], [r], [r], lambda r: "")
+    yield "index.html", _page(title, records, [], lambda r: names[id(r)], always=True)
+
+
+def _page(title: str, records: Sequence[dict], shown: Sequence[dict], link: Callable[[dict], str], always=False) -> str:
+    several = always or len(records) > 1
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            title=title,
+            records=records,
+            shown=shown,
+            link=link,
+            overviews=overviews(records) if several else [],
+            flagged=flagged(records) if several else [],
+        )
+    )
+
+
+def _slug(path: str) -> str:
+    parts = Path(path).with_suffix("").parts[-2:]
+    return re.sub(r"[^A-Za-z0-9_]+", "-", "-".join(parts)).strip("-")[:60] or "submission"
 
 
 def fragment(record: dict) -> str:

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 
 from rich import box
 from rich.console import Group
-from rich.markup import escape
+from rich.markup import escape as plain
 from rich.table import Table
 from rich.text import Text
 
+from grader.report.printable import lines, printable
 from grader.rules.speed import duration
 
 COLOURS = {"AC": "green", "SLOW": "yellow", "IE": "magenta", "SV": "magenta"}
@@ -56,7 +57,9 @@ def detail(record: dict) -> Group:
     if record["times"]:
         parts.append(times(record))
     if record["failed_cells"]:
-        parts.append(Text("Cells that failed: " + "; ".join(record["failed_cells"]), style="yellow"))
+        parts.append(Text("Cells that failed: " + lines("; ".join(record["failed_cells"])), style="yellow"))
+    if record.get("flags"):
+        parts.append(Text("To look at: " + printable("; ".join(record["flags"])), style="magenta"))
     return Group(*parts)
 
 
@@ -70,6 +73,11 @@ def times(record: dict) -> Table:
             side, duration(t["seconds"]), f"{t['kind']} {'on' if t['kind'] == 'measured' else 'for'} {t['device']}"
         )
     return out
+
+
+def escape(text: str) -> str:
+    """For a table: no control characters, no markup."""
+    return plain(lines(text))
 
 
 def _code(r: dict) -> str:

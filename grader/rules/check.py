@@ -66,9 +66,10 @@ def judge(rubric: Sequence[Rule], evidence: Evidence) -> list[Check]:
     """Apply a rubric. A rule that itself breaks is a fault of the grader: code IE, nothing lost by the student."""
     checks: dict[str, Check] = {}
     for rule in rubric:
-        missing = [n for n in rule.needs if n in checks and checks[n].passed in (False, "skipped")]
+        missing = [n for n in rule.needs if n in checks and _unmet(checks[n])]
         if missing:
-            check = Check("skipped", f"not checked, because {_words(missing[0])} did not pass", share=0.0)
+            why = "the grader failed" if any(c.code == "IE" for c in checks.values()) else _unmet_words(missing[0])
+            check = Check("skipped", f"not checked, because {why}", share=0.0)
         else:
             try:
                 check = rule.function(evidence, **rule.options)
@@ -87,5 +88,9 @@ def _due(rule: Rule, checks: dict[str, Check]) -> float:
     return round(rule.points * check.share, 2)
 
 
-def _words(name: str) -> str:
-    return f'"{name.replace("_", " ")}"'
+def _unmet(check: Check) -> bool:
+    return check.passed in (False, "skipped") or check.code == "IE"
+
+
+def _unmet_words(name: str) -> str:
+    return f'"{name.replace("_", " ")}" did not pass'

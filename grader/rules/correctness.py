@@ -15,6 +15,8 @@ def compiles(e: Evidence) -> Check:
     if error is None:
         done = "compiled" if e.problem.entry.clock == "device" else "was called and recorded"
         return passed(f"{e.problem.entry.signature} {done}")
+    if error.code == "IE":  # nothing is known of the submission
+        return Check(None, error.message, code="IE")
     return failed(error.message, code=error.code)
 
 
@@ -27,7 +29,7 @@ def as_launched(e: Evidence) -> Check:
         want = _dim3(entry.grid(run.case.sizes)), _dim3(entry.block(run.case.sizes))
         if len(program.ops) != 1 or len(launches) != 1:
             kinds = ", ".join(sorted({op.op for op in program.ops})) or "nothing"
-            return failed(f"{run.case.name}: expected one launch, recorded {len(program.ops)} operations ({kinds})")
+            return failed(f"{run.case.name}: expected one launch, recorded {_count(program.ops)} ({kinds})")
         if (launches[0].grid, launches[0].block) != want:
             return failed(
                 f"{run.case.name}: launched with grid {launches[0].grid} and block {launches[0].block}, not {want}"
@@ -138,6 +140,10 @@ def _first_fault(e: Evidence, wanted) -> tuple | None:
 def _sentence(case, f: Fault) -> str:
     where = f"{f.where}: " if f.where and not f.message.startswith(f.where) else ""
     return f"{case.name}: {where}{f.message}"
+
+
+def _count(ops) -> str:
+    return f"{len(ops) or 'no'} operation{'' if len(ops) == 1 else 's'}"
 
 
 def _dim3(v: tuple[int, ...]) -> tuple[int, int, int]:

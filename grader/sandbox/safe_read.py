@@ -3,6 +3,7 @@
 Every refusal is a `Rejected` with one sentence that may be shown to the student.
 """
 
+import errno
 import io
 import os
 import stat
@@ -65,6 +66,8 @@ def read_file(path: str, root: str = "", max_mb: float = NOTEBOOK_MB) -> bytes:
     except FileNotFoundError:
         raise Rejected(f"{_shown(path)} is missing.") from None
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ELOOP, errno.EMLINK):  # Linux, BSD: O_NOFOLLOW
+            raise Rejected(f"{_shown(path)} is a symbolic link, which is not followed: send the file itself.") from None
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise Rejected(f"{_shown(path)} cannot be opened safely ({reason}); links are not followed.") from None
     try:
@@ -112,7 +115,7 @@ def read_script(raw: bytes) -> str:
     text = _decode(raw, "The script")
     if "\0" in text:
         raise Rejected("The script contains null characters.")
-    return text
+    return text.replace("\r\n", "\n").replace("\r", "\n")  # as Python itself reads it
 
 
 def read_cells(raw: bytes, *, copies: bool = False) -> list[Cell]:

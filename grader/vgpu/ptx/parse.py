@@ -125,6 +125,7 @@ class PtxModule:
     variables: dict
     functions: dict
     files: dict  # index -> path
+    debug: bool = False  # compiled for a debugger, without optimisation
 
 
 TYPE_BYTES = {
@@ -494,7 +495,8 @@ def parse_ptx(text: str) -> PtxModule:
     if headers.get("address_size", "64").strip() != "64":
         raise PtxError("only 64-bit PTX is supported")
     text = _HEADER.sub("", text)
-    module = PtxModule(headers["target"].split(",")[0].strip(), {}, {}, files)
+    target, *options = (word.strip() for word in headers["target"].split(","))
+    module = PtxModule(target, {}, {}, files, "debug" in options)
     i, n = 0, len(text)
     stop = re.compile(r"[;{]")
     while i < n:

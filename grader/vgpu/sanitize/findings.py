@@ -248,6 +248,9 @@ MBARRIER_WORDS = {
     2: "initialises a barrier with a count outside 1 to 1048575",
     3: "initialises a barrier that is in use: one thread has to do so, once, or after mbarrier.inval",
     4: "arrives at a barrier in its next phase before any thread has waited for the last one",
+    5: "uses a barrier that {other} initialises with nothing between: put cuda.syncthreads() after mbarrier.init",
+    6: "arrives at a barrier whose phase ended without it, when {other} arrived: mbarrier.init was given too low a count, "
+    "or it has not waited for that phase",
 }
 
 
@@ -287,7 +290,8 @@ def _sync(c: Context, row) -> Finding:
         other = f", and {c.thread(other_thread)}{c.at_line(other_site)} at another" if other_thread >= 0 else ""
         text = f"{me} waits at a barrier that can never be complete{other}"
         return Finding("synccheck", "deadlock", text, line, file, other_line)
-    return Finding("synccheck", "mbarrier", f"{me} {MBARRIER_WORDS[value]}", line, file)
+    words = MBARRIER_WORDS[value].format(other=c.thread(other_thread) if other_thread >= 0 else "another thread")
+    return Finding("synccheck", "mbarrier", f"{me} {words}", line, file, other_line)
 
 
 def make_findings(rows, kernel, code, memory, block) -> list[Finding]:
@@ -313,8 +317,10 @@ def make_findings(rows, kernel, code, memory, block) -> list[Finding]:
         f for f in copies if frozenset((f.line, f.other_line)) not in known
     ]  # a barrier would have come after the wait
     late = {line for conflict in found for line in causes.reads(conflict, code)}
+    # Without optimisation whole variables are copied to and fro, whatever of them was ever set.
+    copied_whole = kernel.module.parsed.debug
     for row in rows:
-        if row[0] == state.INITCHECK:
+        if row[0] == state.INITCHECK and not (row[1] == 2 and copied_whole):
             finding = _init(c, row)
             place = code.sites[row[2]]
             if (place.file, place.line) not in late and not (
@@ -348,16 +354,16 @@ FAULT_KINDS = {
 }
 
 
-def make_fault(outcome, worker, kernel, code, memory, block) -> Fault:
-    """A worker's outcome in words."""
+def make_fault(outcome, worker, kernel, code, memory, block, diverged: bool = False) -> Fault:
+    """A worker's outcome in words. `diverged`: a divergent barrier has been found, which is why nothing happens."""
     import numpy as np
 
     why, value = outcome
     if why == "timeout":
         return Fault("timeout", f"the kernel was still running after {value:.1f} s")
     c = Context(kernel, code, memory, block)
-    if why == "stalled":
-        return _stalled(worker, c, value)
+    if why in ("stalled", "barriers"):
+        return _stalled(worker, c, value, why == "barriers", diverged)
     w = value
     i32 = raw_view(w, 1024).view(np.int32)
     fault, lane, site = int(i32[L.FAULT // 4]), int(i32[L.FAULT_LANE // 4]), int(i32[L.FAULT_SITE // 4])
@@ -400,8 +406,11 @@ def make_fault(outcome, worker, kernel, code, memory, block) -> Fault:
     return Fault(kind, text, line, file, block_index, thread_index(linear, block), finding)
 
 
-def _stalled(worker, c: Context, seconds: float) -> Fault:
-    """Who waits where, when everyone waits in a loop, or at a barrier, for something that does not happen."""
+def _stalled(worker, c: Context, seconds: float, barriers: bool, diverged: bool) -> Fault:
+    """Who waits where, when everyone waits in a loop, or at a barrier, for something that does not happen.
+
+    With `barriers`, threads do go on, from barrier to barrier, and nothing else happens.
+    """
     waits = sorted(_waits(worker, c), key=lambda w: w[0])
     places: dict = {}
     for block, thread, at, what in waits:
@@ -411,11 +420,12 @@ def _stalled(worker, c: Context, seconds: float) -> Fault:
         block, thread, what = who[0]
         crowd = f"{len(who)} threads, the first of them " if len(who) > 1 else ""
         parts.append(f"at line {line} {crowd}{c.thread(thread)} of block {block} {what}")
-    text = f"nothing has happened for {seconds:.0f} s, and nothing can: " + "; ".join(parts[:6])
+    what = "nothing has happened" if not barriers else "nothing but barriers has happened"
+    text = f"{what} for {seconds:.0f} s, and nothing can: " + "; ".join(parts[:6])
     lines = [line for line, _ in places]
     line, file = next(iter(places), (0, ""))
     finding = Finding("synccheck", "deadlock", text, line, file, lines[1] if len(lines) > 1 else 0)
-    return Fault("deadlock", text, line, file, finding=finding)
+    return Fault("deadlock", text, line, file, finding=None if diverged else finding)
 
 
 def _waits(worker, c: Context):

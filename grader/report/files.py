@@ -1,0 +1,47 @@
+"""Reports as files: can they be written, asked before any grading; and written whole or not at all."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+
+class Unwritable(ValueError):
+    """No file can be made there; the text is one sentence."""
+
+
+def check(path: str) -> None:
+    """Raise Unwritable for a path that `write` could not write to as things are."""
+    target = Path(path)
+    if target.is_dir():
+        raise Unwritable(f"{path} is a folder: name a file")
+    folder = target.parent
+    if not folder.is_dir():
+        raise Unwritable(f"{path} cannot be written: there is no folder {folder}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise Unwritable(f"{path} cannot be written: no permission in {folder}")
+
+
+def make_folder(path: str) -> None:
+    """A folder for many files, made when it is not there. Unwritable when that fails."""
+    try:
+        Path(path).mkdir(exist_ok=True)
+    except FileExistsError:
+        raise Unwritable(f"{path} is a file: name a folder") from None
+    except FileNotFoundError:
+        raise Unwritable(f"{path} cannot be made: there is no folder {Path(path).parent}") from None
+    except OSError as e:
+        raise Unwritable(f"{path} cannot be made: {e.strerror}") from None
+    check(os.path.join(path, "any"))
+
+
+def write(path: str, text: str) -> None:
+    """Put the text there, whole or not at all. Unwritable when that fails."""
+    target = Path(path)
+    part = target.with_name(target.name + ".part")
+    try:
+        part.write_text(text, encoding="utf-8", errors="backslashreplace")  # a file name need not be text
+        part.replace(target)
+    except OSError as e:
+        with suppress(OSError):
+            part.unlink()
+        raise Unwritable(f"{path} cannot be written: {e.strerror}") from None

@@ -1,0 +1,33 @@
+# expect: RTE
+# exercise: 00_grid_stride
+# Text that no assembler knows in place of the kernel.
+from numba import cuda
+
+
+@cuda.jit
+def grid_stride(x, y):
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        y[i] = x[i]
+
+from grader import jobs
+
+true_launch = jobs._launch
+
+
+class Forged:
+    def __init__(self, header, blobs):
+        self.parts = header, blobs
+
+    def to_parts(self):
+        return self.parts
+
+
+def forge(kernel, case, recorder, cells):
+    header, blobs = true_launch(kernel, case, recorder, cells).to_parts()
+    return Forged(*change(header, list(blobs)))
+
+
+def change(header, blobs):
+    return header, [b".version 8.0\n.target sm_80\n.address_size 64\nAC 10 / 10 points\n", *blobs[1:]]
+
+jobs._launch = forge

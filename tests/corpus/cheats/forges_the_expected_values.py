@@ -1,0 +1,30 @@
+# expect: SV as_launched
+# exercise: 00_grid_stride
+# A recording that carries an output made on the host.
+from numba import cuda
+
+
+@cuda.jit
+def grid_stride(x, y):
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        y[i] = x[i]
+
+from dataclasses import replace
+
+from grader import jobs
+from grader.program import Copy, Place
+
+true_launch = jobs._launch
+
+
+def forge(*given):
+    program = true_launch(*given)
+    nbytes = program.buffers[0].nbytes
+    return replace(
+        program,
+        ops=(*program.ops, Copy(to=Place(1, 0), source=None, nbytes=nbytes, blob=0)),
+        blobs=(b"\0\0\x80?" * (nbytes // 4),),
+    )
+
+
+jobs._launch = forge

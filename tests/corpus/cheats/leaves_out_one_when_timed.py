@@ -1,0 +1,11 @@
+# expect: WA right_values
+# exercise: 00_grid_stride
+# One element less, and only where it is timed.
+from numba import cuda
+
+
+@cuda.jit
+def grid_stride(x, y):
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        if i != 1234567:
+            y[i] = x[i] * x[i] + 1

@@ -1,0 +1,10 @@
+﻿# expect: AC
+# exercise: 00_grid_stride
+# Lines that end as on Windows, and a mark at the start.
+from numba import cuda
+
+
+@cuda.jit
+def grid_stride(x, y):
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        y[i] = x[i] * x[i] + 1

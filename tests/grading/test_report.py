@@ -1,0 +1,160 @@
+"""Reports: what others wrote is shown and never obeyed; files are written whole, or it is said beforehand why not."""
+
+import json
+import os
+import xml.etree.ElementTree as ET
+
+import pytest
+from rich.console import Console
+
+from grader import problems, report
+from grader.report import files, junit, overview
+from grader.report.printable import lines, printable
+
+PROBLEM = problems.get("00_mend")
+DEVICE = {"name": "NVIDIA A100 (virtual)", "spec": "virtual:a100"}
+EVIL = "anna\x1b]0;owned\x07\n<script>alert(1)</script>[bold red]\u202egnp\x00\ud800.py"
+
+
+def record(submission="anna.py", code="CE", speedup=None, interval=(2.0, 2.0), **more):
+    made = report.refusal(submission, PROBLEM, "CE", "said", device=DEVICE, seed=1) | {"code": code, **more}
+    if speedup:
+        made["speedup"] = {
+            "over_baseline": speedup, "interval": list(interval), "time_to_reference": 1.0, "rounds": 13,
+            "dropped_rounds": 0, "ambiguous": False, "kind": "measured", "device": "GPU",
+        }  # fmt: skip
+    return made
+
+
+def shown(thing) -> str:
+    console = Console(width=400, force_terminal=False)
+    with console.capture() as captured:
+        console.print(thing)
+    return captured.get()
+
+
+# ---- nothing is obeyed
+
+
+def test_control_characters_are_spelled_out():
+    assert printable("a\x1b[2Jb\nc\td\x7f") == "a\\x1b[2Jb\\nc\\td\\x7f"
+    assert printable("\u202eevil\u200b\ud800") == "\\u202eevil\\u200b\\ud800"
+    assert printable("ünï 漢字 ψ²") == "ünï 漢字 ψ²"
+    assert lines("a\r\nb\rc\n\td") == "a\nb\\rc\n\td"
+
+
+@pytest.mark.parametrize("make", [lambda r: report.table([r, r]), report.detail], ids=["table", "detail"])
+def test_names_and_students_text_do_nothing_to_a_terminal(make):
+    evil = record(EVIL, failed_cells=[f"cell 1: {EVIL}"], flags=[EVIL], message=EVIL, speedup=2.0)
+    evil["checks"][0] |= {"message": EVIL, "hint": EVIL}
+    text = shown(make(evil))
+    assert not {"\x1b", "\x07", "\x00", "\u202e", "\ud800"} & set(text)
+    assert "[bold red]" in text
+
+
+@pytest.mark.parametrize("make", [lambda r: report.page([r]), lambda r: report.page([r, r])], ids=["one", "class"])
+def test_names_and_students_text_do_nothing_to_a_page(make):
+    evil = record(EVIL, "SV", failed_cells=[EVIL], flags=[EVIL], message=EVIL, speedup=2.0)
+    evil["checks"][0] |= {"message": EVIL, "hint": EVIL}
+    html = make(evil)
+    assert "<script" not in html and "&lt;script&gt;" in html
+    assert not {"\x1b", "\x07", "\x00", "\u202e", "\ud800"} & set(html)
+    assert "http" not in html
+
+
+def test_junit_is_well_formed_whatever_is_in_it():
+    evil = record(EVIL, message=EVIL, output=EVIL)
+    evil["checks"][0] |= {"message": EVIL, "hint": EVIL, "passed": False}
+    evil["checks"][1] |= {"passed": None}
+    evil["checks"][2] |= {"passed": True}
+    root = ET.fromstring(junit.document([evil, record(code="AC")]))
+    suite = root[0]
+    assert (suite.get("tests"), suite.get("failures")) == (str(len(PROBLEM.rubric)), "1")
+    assert root.get("tests") == str(2 * len(PROBLEM.rubric))
+    assert "\\x1b" in suite.find("testcase/failure").get("message")
+    properties = {p.get("name"): p.get("value") for p in suite.find("properties")}
+    assert properties["code"] == "CE" and properties["seed"] == "1"
+
+
+def test_a_fault_of_the_grader_is_an_error_and_no_failure_in_junit():
+    made = report.refusal("a.py", PROBLEM, "IE", "the disk is full", device=DEVICE, seed=1)
+    suite = ET.fromstring(junit.document([made]))[0]
+    assert (suite.get("errors"), suite.get("failures")) == ("1", "0")
+
+
+# ---- a fault of the grader says nothing of the student
+
+
+def test_no_rule_passes_or_fails_when_the_grader_failed():
+    made = report.refusal("a.py", PROBLEM, "IE", "the disk is full", device=DEVICE, seed=1)
+    assert {c["passed"] for c in made["checks"]} == {None, "skipped"}
+    assert made["checks"][0]["message"] == made["message"] == "the disk is full"
+    assert {c["message"] for c in made["checks"][1:]} == {"not checked, because the grader failed"}
+    assert sum(c["points"] for c in made["checks"]) == made["points"] == 0
+
+
+# ---- the class
+
+
+def test_the_class_is_counted_ranked_and_flagged():
+    records = [
+        record("a.py", "AC", 3.0, (2.9, 3.1), points=10),
+        record("b.py", "AC", 2.95, (2.85, 3.05), points=9),
+        record("c.py", "SLOW", 1.2, (1.1, 1.3), points=6, flags=["ambiguous"]),
+        record("d.py", "WA", points=0),
+        record("e.py", "SV", message="tried", points=0),
+    ]
+    (o,) = overview.overviews(records)
+    assert [(code, n) for code, _, n in o.codes] == [("AC", 2), ("SLOW", 1), ("WA", 1), ("SV", 1)]
+    assert [(k.rank, k.record["submission"]) for k in o.ranking] == [(1, "a.py"), (1, "b.py"), (3, "c.py")]
+    assert dict(o.histogram)["90 to 100 %"] == 2 and dict(o.histogram)["0 to 10 %"] == 2
+    assert o.ranking[0].high == 100 and o.ranking[0].low < o.ranking[0].at < 100
+    flagged = [(r["submission"], why) for r, why in overview.flagged(records)]
+    assert flagged == [("c.py", ["ambiguous"]), ("e.py", ["held for review: tried"])]
+
+
+def test_times_of_different_cards_are_not_ranked_together():
+    records = [record("a.py", "AC", 3.0), record("b.py", "AC", 2.0, device_name="another")]
+    assert [len(o.ranking) for o in overview.overviews(records)] == [1, 1]
+
+
+def test_a_page_each_and_one_for_the_class(tmp_path):
+    made = dict(report.pages([record("x/anna.py", "AC", 2.0), record("../../etc/ben.py")]))
+    assert list(made) == ["001-x-anna-00_mend.html", "002-etc-ben-00_mend.html", "index.html"]
+    assert "ben.py" not in made["001-x-anna-00_mend.html"]
+    assert 'href="001-x-anna-00_mend.html"' in made["index.html"] and 'name="viewport"' in made["index.html"]
+
+
+# ---- files
+
+
+def test_what_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path, why in (
+        (tmp_path / "gone" / "x.json", "there is no folder"),
+        (tmp_path, "is a folder"),
+        (tmp_path / "file" / "x.json", "there is no folder"),
+    ):
+        with pytest.raises(files.Unwritable, match=why):
+            files.check(str(path))
+    with pytest.raises(files.Unwritable, match="is a file"):
+        files.make_folder(str(tmp_path / "file"))
+    with pytest.raises(files.Unwritable, match="there is no folder"):
+        files.make_folder(str(tmp_path / "gone" / "deep"))
+    with pytest.raises(files.Unwritable, match=r"cannot be written: .+"):
+        files.write(str(tmp_path / ("n" * 300)), "x")
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
+def test_no_permission_is_said_before(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(files.Unwritable, match="no permission"):
+        files.check(str(tmp_path / "x"))
+
+
+def test_a_file_is_there_whole_or_as_it_was(tmp_path):
+    path = tmp_path / "out.json"
+    files.write(str(path), json.dumps([EVIL]))
+    files.write(str(path), EVIL)
+    assert "\\ud800" in path.read_text()
+    assert list(tmp_path.iterdir()) == [path]
