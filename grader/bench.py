@@ -92,7 +92,7 @@ class Bench:
             return Built(error=_ended(outcome), output=outcome.output, status=outcome.status)
         try:
             return _checked(outcome, problem, cases)
-        except (ProgramError, KeyError, TypeError, ValueError, IndexError, AttributeError) as e:
+        except ProgramError as e:
             said = f"what the submission's process sent is no recording: {e}"
             return Built(error=BuildError("RTE", said), output=outcome.output)
 
@@ -174,20 +174,30 @@ def _call(problem: Problem, case: Case) -> dict:
 
 
 def _checked(outcome: Outcome, problem: Problem, cases: Sequence[Case]) -> Built:
-    """Everything in the outcome was chosen by the student's process."""
-    header = outcome.header
-    failed = tuple(str(c)[:2000] for c in list(header["failed_cells"])[:100])
-    if header["error"] is not None:
-        code = header["error"]["code"] if header["error"]["code"] in ("CE", "RTE") else "RTE"
-        error = BuildError(code, str(header["error"]["message"])[:4000], str(header["error"]["detail"])[:4000])
+    """Everything in the outcome was chosen by the student's process. ProgramError when it is no recording."""
+    failed, error, parts = _taken_apart(outcome, cases)
+    if error:
         return Built({}, error, failed, outcome.output)
     programs = {}
-    for case in cases:
-        parts, places = header["programs"][case.name]
-        program = Program.from_parts(parts, [outcome.blobs[i] for i in places])
-        _check_arrays(program, problem, case)
-        programs[case.name] = program
+    for case, (header, blobs) in zip(cases, parts, strict=True):
+        programs[case.name] = Program.from_parts(header, blobs)
+        _check_arrays(programs[case.name], problem, case)
     return Built(programs, None, failed, outcome.output)
+
+
+def _taken_apart(outcome: Outcome, cases: Sequence[Case]) -> tuple[tuple[str, ...], BuildError | None, list[tuple]]:
+    """(cells that failed, error, (header, blobs) for each case). What Python raises here, the reply's form is to blame for."""
+    header = outcome.header
+    try:
+        failed = tuple(str(c)[:2000] for c in list(header["failed_cells"])[:100])
+        if header["error"] is not None:
+            code = header["error"]["code"] if header["error"]["code"] in ("CE", "RTE") else "RTE"
+            error = BuildError(code, str(header["error"]["message"])[:4000], str(header["error"]["detail"])[:4000])
+            return failed, error, []
+        replies = [header["programs"][case.name] for case in cases]
+        return failed, None, [(parts, [outcome.blobs[i] for i in places]) for parts, places in replies]
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as e:
+        raise ProgramError(f"the reply is not of the right form: {type(e).__name__}") from None
 
 
 def _check_arrays(program: Program, problem: Problem, case: Case) -> None:
