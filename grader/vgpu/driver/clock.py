@@ -4,8 +4,13 @@ Times are microseconds of the modelled machine, counted from the first call; not
 
 Work starts when its stream, its dependencies, the host call that submitted it and an engine are all ready. Work is put
 on the timelines when it is executed, which is later than, and in another order than, it was submitted; an engine
-therefore fills gaps that an earlier reservation left. Kernels share the compute engine as long as their blocks fit the
-device together.
+therefore fills gaps that an earlier reservation left.
+
+An engine does one thing at a time: a copy engine, the host. What several things use at once is a resource: the SMs and
+the device memory of kernels, the links of copies. Work goes on with what those that were put there before have left of
+it: a kernel that finds half of the SMs taken runs at half its speed until they are free; of two copies into one device
+the second gets the link when the first is over, which hardware would divide between them. So work of a stream with a higher priority is executed first (`queue`), and the rest goes on around it,
+as blocks of the one take the places that blocks of the other leave.
 """
 
 from __future__ import annotations
@@ -74,35 +79,82 @@ class Clock:
 CLOCK = Clock()
 
 
+KEPT = 128  # pieces of work on an engine, or stretches of a resource's use, that are looked at; older ones are history
+SLOWEST = 0.02  # of full speed; what has less of a resource waits for more
+
+
 class Engine:
-    """Something that works at a limited rate. `share`: the part of it that a piece of work takes while it runs."""
+    """Something that does one piece of work after the other."""
 
-    def __init__(self, name: str):
-        self.name = name
-        self._busy: list[tuple[float, float, float]] = []  # (start, end, share)
-        self._end = 0.0
+    def __init__(self):
+        self._busy: list[tuple[float, float]] = []  # (start, end)
+        self._end = self._history = 0.0
 
-    def reserve(self, ready: float, duration: float, share: float = 1.0) -> float:
-        """The earliest start, not before `ready`, at which `share` is free for the whole duration."""
+    def start(self, ready: float, duration: float) -> float:
+        """The earliest start, not before `ready`, from which it is free for so long."""
         if ready >= self._end:
-            self._busy.clear()
-            start = ready
-        else:
-            starts = sorted({ready, *(end for _, end, _ in self._busy if end > ready)})
-            start = next(t for t in starts if self._peak(t, t + duration) + share <= 1.0 + 1e-9)
-        self._busy.append((start, start + duration, share))
-        del self._busy[:-64]  # gaps further back than this are not filled
-        self._end = max(self._end, start + duration)
-        return start
+            return ready
+        at = max(ready, self._history)
+        for start, end in sorted(self._busy):
+            if start < at + duration and end > at:
+                at = end
+        return at
 
-    def _peak(self, start: float, end: float) -> float:
-        """The most that is taken at any moment within the interval."""
-        overlapping = [span for span in self._busy if span[0] < end and span[1] > start]
-        moments = {start, *(span[0] for span in overlapping if span[0] > start)}
-        return max(
-            (sum(share for s, e, share in overlapping if s <= moment < e) for moment in moments),
-            default=0.0,
-        )
+    def book(self, start: float, end: float) -> None:
+        """It works from start to end."""
+        self._busy.append((start, end))
+        if len(self._busy) > KEPT:
+            self._history = max(self._history, self._busy.pop(0)[1])
+        self._end = max(self._end, end)
+
+
+class Resource:
+    """Something of which several pieces of work can have a part at once: 1.0 is all of it."""
+
+    def __init__(self):
+        self._use: list[tuple[float, float, float]] = []  # (start, end, part)
+        self.end = self.history = 0.0
+
+    def free(self, start: float, end: float) -> float:
+        """The part that is left from start to end, between which nothing begins or ends."""
+        return 1.0 - sum(part for a, b, part in self._use if a < end and b > start)
+
+    def take(self, start: float, end: float, part: float) -> None:
+        """A part is used from start to end."""
+        self._use.append((start, end, part))
+        if len(self._use) > KEPT:
+            self.history = max(self.history, self._use.pop(0)[1])
+        self.end = max(self.end, end)
+
+    def moments(self, after: float) -> set[float]:
+        """When its use changes."""
+        return {t for a, b, _ in self._use for t in (a, b) if t > after}
+
+
+def share(ready: float, duration: float, needs: list[tuple[Resource, float]]) -> tuple[float, float]:
+    """Use resources, part of each, for as long as the work takes with what is left of them. -> (start, end).
+
+    duration: us at full speed; a part is above 0, at most 1.
+    """
+    if all(ready >= resource.end for resource, _ in needs):
+        for resource, part in needs:
+            resource.take(ready, ready + duration, part)
+        return ready, ready + duration
+    now = max(ready, *(resource.history for resource, _ in needs))
+    moments = sorted(set().union(*(resource.moments(now) for resource, _ in needs)))
+    start, left = None, duration
+    for until in [*moments, float("inf")]:
+        speed = min(1.0, *(resource.free(now, until) / part for resource, part in needs))
+        if speed >= SLOWEST:
+            end = min(until, now + left / speed)
+            start = now if start is None else start
+            for resource, part in needs:
+                resource.take(now, end, part * speed)
+            left -= (end - now) * speed
+            if left <= 1e-9 * duration or end < until:
+                return start, end
+        now = until
+    raise AssertionError("a resource that is never free")
 
 
 _thread = threading.local()
@@ -128,20 +180,24 @@ def empty_kernel_us(card) -> float:
     return timing(card.key).graph_node_us - GRAPH_GAP_US
 
 
-def copy_us(card, kind: str, nbytes: int, pageable: bool, direct: bool = True) -> float:
-    """How long a copy takes: latency + bytes / bandwidth. `direct`: between devices, with peer access enabled."""
+def rate_gbs(card, kind: str, pageable: bool, direct: bool = True) -> float:
+    """The rate of a copy, 10^9 bytes/s. `direct`: between devices, with peer access enabled."""
     times = timing(card.key)
     if kind == "d2d":
-        return empty_kernel_us(card) + nbytes / (times.dram_gbs / 2 * 1e3)  # every byte is read and written
-    if kind == "p2p" and not direct:
-        rate = times.pinned_to_device_gbs * PEER_STAGED
-    elif kind == "p2p":
-        rate = times.nvlink_gbs * PEER_NVLINK if times.nvlink_gbs else times.pinned_to_device_gbs * PEER_PCIE
-    elif kind == "d2h":
-        rate = times.pageable_to_host_gbs if pageable else times.pinned_to_host_gbs
-    else:
-        rate = times.pageable_to_device_gbs if pageable else times.pinned_to_device_gbs
-    return COPY_LATENCY_US + nbytes / (rate * 1e3)
+        return times.dram_gbs / 2  # every byte is read and written
+    if kind == "p2p":
+        if not direct:
+            return times.pinned_to_device_gbs * PEER_STAGED
+        return times.nvlink_gbs * PEER_NVLINK if times.nvlink_gbs else times.pinned_to_device_gbs * PEER_PCIE
+    if kind == "d2h":
+        return times.pageable_to_host_gbs if pageable else times.pinned_to_host_gbs
+    return times.pageable_to_device_gbs if pageable else times.pinned_to_device_gbs
+
+
+def copy_us(card, kind: str, nbytes: int, pageable: bool, direct: bool = True) -> float:
+    """How long a copy takes that has its link for itself: latency + bytes / bandwidth."""
+    latency = empty_kernel_us(card) if kind == "d2d" else COPY_LATENCY_US
+    return latency + nbytes / (rate_gbs(card, kind, pageable, direct) * 1e3)
 
 
 def set_us(card, nbytes: int) -> float:

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from grader.vgpu import devices
 from grader.vgpu.driver import errors
 from grader.vgpu.driver.abi import LEGACY_DEFAULT_STREAM, LOCK, PER_THREAD_DEFAULT_STREAM, Param, i32, u64
-from grader.vgpu.driver.clock import Engine
+from grader.vgpu.driver.clock import Engine, Resource
 from grader.vgpu.driver.errors import CudaError
 
 CUDA_VERSION = 13050  # of the driver that this is like: that of the cuda.h which it was written from
@@ -40,7 +40,10 @@ class Device:
         self.ordinal = ordinal
         self.card = card
         self.attributes = devices.attributes(card, ordinal)
-        self.engines = {name: Engine(name) for name in ("compute", "h2d", "d2h", "p2p", "host")}
+        self.engines = {name: Engine() for name in ("h2d", "d2h", "host")}
+        # The links have a part for each direction; "in" and "out" are PCIe, to the host and, without NVLink, to peers.
+        names = ("sms", "memory", "in", "out", "nvlink in", "nvlink out")
+        self.resources = {name: Resource() for name in names}
         self.primary: Context | None = None  # None while it is inactive
         self.primary_handle = 0  # the same whenever it is made again
         self.primary_references = 0

@@ -75,11 +75,20 @@ class Work:
                 found.append((allocation, access, name_of(allocation)))
         return found
 
-    def _occupy(self, op, engine: str, duration: float, name: str, nbytes: int = 0, share: float = 1.0) -> Span:
-        """Put it on an engine's timeline and among the spans."""
+    def _occupy(
+        self, op, engine: str, duration: float, name: str, nbytes: int = 0, needs: tuple[tuple[object, float], ...] = ()
+    ) -> Span:
+        """Put it on the timeline and among the spans: on the engine of that name, if it is one, and on resources.
+
+        needs: (clock.Resource, part of it that full speed takes).
+        """
         device = op.stream.context.device
-        op.start_us = device.engines[engine].reserve(op.ready_us, duration, share)
-        op.end_us = op.start_us + duration
+        one = device.engines.get(engine)
+        start = one.start(op.ready_us, duration) if one else op.ready_us
+        wanted = [(resource, part) for resource, part in needs if part > 0]
+        op.start_us, op.end_us = clock.share(start, duration, wanted) if wanted else (start, start + duration)
+        if one:
+            one.book(op.start_us, op.end_us)
         span = Span(
             name, self.kind, device.ordinal, op.stream.number, engine, op.start_us, op.end_us, nbytes,
             clock.current_graph(),
@@ -148,7 +157,21 @@ class Copy(Work):
         engine = {"h2d": "h2d", "d2h": "d2h", "p2p": "p2p", "d2d": "compute", "h2h": "host"}[self.way]
         direct = bool({self.dst_device, self.src_device} & op.stream.context.peers)
         duration = clock.copy_us(card, self.way, total, pageable, direct)
-        self._occupy(op, engine, duration, f"copy {self.way}", total)
+        self._occupy(op, engine, duration, f"copy {self.way}", total, self._links(card, pageable, direct))
+
+    def _links(self, card, pageable: bool, direct: bool) -> tuple[tuple[object, float], ...]:
+        """What it needs of links, or of the device that it stays on."""
+        if self.way == "h2h":
+            return ()
+        devices = driver.devices
+        to, source = (devices[k].resources if k not in (None, -1) else {} for k in (self.dst_device, self.src_device))
+        if self.way == "d2d":
+            return (to["sms"], 1.0), (to["memory"], 1.0)
+        if self.way == "p2p" and direct and card.nvlink:
+            return (source["nvlink out"], 1.0), (to["nvlink in"], 1.0)
+        part = clock.rate_gbs(card, self.way, pageable, direct) / clock.rate_gbs(card, "h2d", pageable=False)
+        ends = (source.get("out"), to.get("in"))
+        return tuple((link, min(1.0, part)) for link in ends if link is not None)
 
     def describe(self) -> dict:
         return {
@@ -198,7 +221,9 @@ class Set(Work):
             written(address, nbytes)
             paging.populate(address, nbytes, op.stream.context.device)
         total = nbytes * self.rows
-        self._occupy(op, "compute", clock.set_us(op.stream.context.device.card, total), "memset", total)
+        device = op.stream.context.device
+        needs = (device.resources["sms"], 1.0), (device.resources["memory"], 1.0)
+        self._occupy(op, "compute", clock.set_us(device.card, total), "memset", total, needs)
 
     def describe(self) -> dict:
         return {
@@ -292,7 +317,11 @@ class Launch(Work):
         time = kernel_time(card, code, self.grid, self.block, shared, kernel.facts.registers, result, kernel.mix)
         fault_us, least = faults.charge(card, time.touched)
         duration = float(max(time.us, least)) + fault_us
-        span = self._occupy(op, "compute", duration, kernel.name, share=kernel.share(self, context))
+        resources, busy = context.device.resources, 1 - fault_us / duration
+        # The memory's part is that of the time in which the kernel computes: during its faults it hardly moves data.
+        memory = min(1.0, time.use.get("DRAM", 0.0)) * busy
+        needs = (resources["sms"], kernel.share(self, context)), (resources["memory"], memory)
+        span = self._occupy(op, "compute", duration, kernel.name, needs=needs)
         faults.spans(span)
         for observer in driver.observers:
             observer(code, self, result, span)
@@ -451,7 +480,8 @@ class Prefetch(Work):
             moved = paging.prefetch(allocation, self.address, self.nbytes, self.location)
         way = "h2d" if self.location[0] == 1 else "d2h"
         card = op.stream.context.device.card
-        self._occupy(op, way, clock.copy_us(card, way, moved, pageable=False), "prefetch", moved)
+        link = op.stream.context.device.resources["in" if way == "h2d" else "out"]
+        self._occupy(op, way, clock.copy_us(card, way, moved, pageable=False), "prefetch", moved, ((link, 1.0),))
 
     def describe(self) -> dict:
         return {
