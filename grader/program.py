@@ -264,6 +264,7 @@ class Program:
     ops: tuple[Op, ...]  # the timed part, in submission order
     blobs: tuple[bytes, ...] = ()  # contents for Buffer.initial and Copy.blob
     streams: tuple[str, ...] = ("legacy",)  # kind of stream i: "legacy", "per-thread", "blocking", "non-blocking"
+    priorities: tuple[int, ...] = ()  # of the streams, lower first; or nothing: all are equal
     places: tuple[tuple[str, int], ...] = ()  # file and line of the submission, one an operation; or nothing
     clock: str = "device"  # what is timed: "device" between two events; "host" from the first call to the last's end
 
@@ -293,6 +294,7 @@ class Program:
             "modules": len(self.modules),
             "buffers": [asdict(b) for b in self.buffers],
             "streams": list(self.streams),
+            "priorities": list(self.priorities),
             "clock": self.clock,
             "places": [list(place) for place in self.places],
             "ops": [_plain(op) for op in self.ops],

@@ -13,7 +13,9 @@ STREAM_KINDS = ("legacy", "per-thread", "blocking", "non-blocking")
 
 def build(header: object, blobs: list[bytes]) -> Program:
     """The program that the parts describe. ProgramError when any part is not as `grader.program` documents it."""
-    top = _Fields(header, "program", ("version", "modules", "buffers", "streams", "clock", "places", "ops"))
+    top = _Fields(
+        header, "program", ("version", "modules", "buffers", "streams", "priorities", "clock", "places", "ops")
+    )
     if top.integer("version", 0, 1 << 16) != p.VERSION:
         raise ProgramError(f"version {header['version']} of the program format; this grader reads {p.VERSION}")
     if not all(type(b) is bytes for b in blobs) or sum(map(len, blobs)) > p.MAX_BLOB_BYTES:
@@ -37,7 +39,10 @@ def build(header: object, blobs: list[bytes]) -> Program:
     clock, places = top.text("clock", p.CLOCKS), tuple(_a_line(v) for v in top.sequence("places", 0, len(ops)))
     if places and len(places) != len(ops):
         raise ProgramError("places: one an operation, or none")
-    return Program(buffers, tuple(modules), ops, tuple(contents), streams, places, clock)
+    priorities = tuple(_integer(v, -100, 100, "priorities") for v in top.sequence("priorities", 0, len(streams)))
+    if priorities and len(priorities) != len(streams):
+        raise ProgramError("priorities: one a stream, or none")
+    return Program(buffers, tuple(modules), ops, tuple(contents), streams, priorities, places, clock)
 
 
 class _Fields:

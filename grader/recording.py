@@ -65,7 +65,7 @@ class Recorder:
         self._live: dict[int, tuple[int, str]] = {}  # address -> (nbytes, kind); pageable arrays while they are known
         self._sorted: list[int] = []
         self._ptx: dict[int, bytes] = {}
-        self._stream_kinds: dict[int, str] = {}
+        self._stream_kinds: dict[int, tuple[str, int]] = {}  # kind, priority
         self._symbols: list[tuple[int, int]] = []  # (start, end) of modules' variables
         self._recording = False
         self._earlier: dict[int, bytes] = {}  # contents of memory that was there before the first timed part
@@ -84,7 +84,7 @@ class Recorder:
             elif kind == "symbol":
                 self._symbols.append((op["address"], op["address"] + op["nbytes"]))
             elif kind == "stream":
-                self._stream_kinds[op["stream"]] = _STREAMS[op["kind"]]
+                self._stream_kinds[op["stream"]] = _STREAMS[op["kind"]], op["priority"]
             elif self._recording and kind not in _SILENT and self.reason is None:
                 self._take(kind, op)
         except ProgramError as e:
@@ -137,13 +137,15 @@ class Recorder:
         ]
         if built_in:
             raise ProgramError("the kernel has the address of a global device array built in: pass it as a parameter")
-        names = {0: "legacy"} | self._stream_kinds
+        streams = [({0: ("legacy", 0)} | self._stream_kinds)[s] for s in self._streams]
+        priorities = tuple(priority for _, priority in streams)
         return Program.make(
             self._buffers,
             [self._ptx[m] for m in self._modules],
             self._ops,
             blobs=tuple(self._blobs),
-            streams=tuple(names[s] for s in self._streams),
+            streams=tuple(kind for kind, _ in streams),
+            priorities=priorities if any(priorities) else (),
             clock=self._clock,
             places=tuple(self._places) if self._clock == "host" else (),
         )
@@ -284,6 +286,8 @@ class Recorder:
     def _take(self, kind: str, op: dict) -> None:
         if op["device"]:
             raise ProgramError(_REFUSED["peer"])
+        if kind == "pool_access" and not op["peer"]:  # a pool of the host's memory, for the one device that there is
+            return
         if kind in ("set", "copy") and self._touches_symbol(op):
             return  # numba's own: kernels compiled with debug=True have an error flag, cleared before and read after
         if kind == "landed":

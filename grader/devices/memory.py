@@ -1,6 +1,7 @@
 """The buffers of a replay: device, managed and pinned memory, and plain pages for what was pageable."""
 
 import ctypes
+import mmap
 
 import numpy as np
 from cuda.bindings import driver as cu
@@ -19,7 +20,7 @@ class Memory:
         self.nbytes, self.kind = buffer.nbytes, buffer.kind
         self.guard = 0 if later else guard
         self.address = self._base = 0
-        self._pages: np.ndarray | None = None
+        self._pages: mmap.mmap | None = None
         self._registered: list[int] = []
         if not later:
             self.allocate(None)
@@ -33,8 +34,8 @@ class Memory:
         """Make it, at once (None) or in the order of a stream."""
         total = self.nbytes + 2 * self.guard
         if self.kind == "pageable":
-            self._pages = np.empty(total, np.uint8)
-            self._base = self._pages.ctypes.data
+            self._pages = mmap.mmap(-1, total)  # shares no page with anything else that may be page-locked
+            self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
         elif self.kind == "managed":
             self._base = int(call(cu.cuMemAllocManaged, total, cu.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL.value))
         elif self.kind == "host":

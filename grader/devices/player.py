@@ -14,7 +14,7 @@ from cuda.bindings import driver as cu
 from grader import program as p
 from grader.devices.driver import DeviceError, call
 from grader.devices.memory import Memory
-from grader.devices.steps import Step, Steps, synchronize
+from grader.devices.steps import Step, Steps, pooled, synchronize
 from grader.program import Launch, Program, work_of
 
 
@@ -59,11 +59,13 @@ class Player:
         flush: bytes that are written just before, to empty the L2 cache and to keep the launch queue ahead of the GPU;
         0: nobody looks at the time, so what the host waits for may come in the order that hides least mistakes.
         """
-        later = {op.buffer for op in program.ops if isinstance(op, p.Alloc)}
+        # Pools of pinned and managed memory cost next to nothing: what comes from one is there from the start.
+        later = {o.buffer for o in program.ops if isinstance(o, p.Alloc) and not pooled(program, o)}
         functions = self._load(program)
         memory = [Memory(b, guard, i in later) for i, b in enumerate(program.buffers)]
         scratch = Memory(p.Buffer(flush, "device", "temp"), 0) if flush else None
-        streams = [_stream(kind) for kind in program.streams]
+        priorities = program.priorities or (0,) * len(program.streams)
+        streams = [_stream(*of) for of in zip(program.streams, priorities, strict=True)]
         steps = Steps(program, memory, streams, functions, self.ordinal, backwards=not flush)
         try:
             for i, (b, m) in enumerate(zip(program.buffers, memory, strict=True)):
@@ -140,7 +142,7 @@ class Player:
                 step()
         late: tuple[str, ...] = ()
         if scratch is None:
-            at_host = {n: i for n, i in program.named("output", "inout").items() if memory[i].at_host}
+            at_host = {n: i for n, i in program.named("output", "inout").items() if self._reachable(memory[i])}
             before = {n: memory[i].read() for n, i in at_host.items()}
         synchronize(streams, backwards=scratch is None)
         call(cu.cuEventRecord, end, 0)
@@ -152,6 +154,13 @@ class Player:
         for event in (start, end):
             cu.cuEventDestroy(event)
         return seconds, late
+
+    def _reachable(self, memory: Memory) -> bool:
+        """The host can read it while the device works."""
+        attribute = cu.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS
+        return memory.at_host and (
+            memory.kind != "managed" or bool(call(cu.cuDeviceGetAttribute, attribute, self._device))
+        )
 
     def _load(self, program: Program) -> dict[tuple[int, str], tuple]:
         """(CUfunction, parameter offsets and sizes) of every kernel that is launched, by (module, name)."""
@@ -192,9 +201,9 @@ def _parameters(kernel) -> list[tuple[int, int]]:
         found.append((int(offset), int(size)))
 
 
-def _stream(kind: str):
+def _stream(kind: str, priority: int):
     if kind == "legacy":
         return cu.CUstream(0)
     if kind == "per-thread":
         return cu.CUstream(cu.CU_STREAM_PER_THREAD)
-    return call(cu.cuStreamCreate, 1 if kind == "non-blocking" else 0)
+    return call(cu.cuStreamCreateWithPriority, 1 if kind == "non-blocking" else 0, priority)

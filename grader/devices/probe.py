@@ -6,6 +6,7 @@ from itertools import islice
 
 import grader.vgpu
 from grader.vgpu.driver.clock import CLOCK
+from grader.vgpu.driver.memory import find
 from grader.vgpu.driver.paging import TOTALS, Totals
 from grader.vgpu.driver.state import driver
 from grader.vgpu.jit import layout
@@ -48,7 +49,7 @@ class VirtualProbe:
 
     def name(self, address: int, label: str) -> None:
         """What findings call the memory at this address."""
-        driver.allocations[address].context.memory.find(address).label = label
+        find(address).context.memory.find(address).label = label
 
     def findings(self) -> list[dict]:
         """As grader.evidence.Finding."""

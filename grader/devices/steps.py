@@ -24,6 +24,11 @@ def synchronize(streams: list, backwards: bool) -> None:
     call(cu.cuCtxSynchronize)
 
 
+def pooled(program: Program, op: p.Alloc | p.Free) -> bool:
+    """It is about memory of the host's from a pool."""
+    return op.stream is not None and program.buffers[op.buffer].kind != "device"
+
+
 class Steps:
     """What is there while a program runs: its memory, streams, events and graphs."""
 
@@ -135,9 +140,13 @@ class Steps:
         return self._memory[place.buffer].address + place.offset
 
     def _alloc(self, op: p.Alloc) -> Step:
+        if pooled(self._program, op):
+            return lambda: None
         return lambda: self._memory[op.buffer].allocate(self._stream_or_none(op))
 
     def _free(self, op: p.Free) -> Step:
+        if pooled(self._program, op):
+            return lambda: None
         return lambda: self._memory[op.buffer].free(self._stream_or_none(op))
 
     def _stream_or_none(self, op: p.Alloc | p.Free):

@@ -149,6 +149,36 @@ buffer.close(s)
 s.sync()
         """,
     ),
+    "a stream of another priority": (
+        "pinned", "pinned", ["copy", "launch", "copy", "sync"],
+        """
+from cuda.core import StreamOptions
+s = Device().create_stream(options=StreamOptions(priority=-1))
+n = cuda.external_stream(int(s.handle))
+d = cuda.device_array(x.size, np.float32)
+d.copy_to_device(x, stream=n)
+twice[1, 128, s](d, d)
+d.copy_to_host(y, stream=n)
+s.sync()
+        """,
+    ),
+    "pinned memory from a pool": (
+        "pinned", "pinned", ["alloc", "copy", "launch", "copy", "sync"],
+        """
+from cuda.core import PinnedMemoryResource, PinnedMemoryResourceOptions
+device = Device(); device.set_current()
+s = device.create_stream()
+n = cuda.external_stream(int(s.handle))
+staging = PinnedMemoryResource(options=PinnedMemoryResourceOptions()).allocate(x.nbytes, stream=s)
+h = np.from_dlpack(staging).view(np.float32)
+d = cuda.device_array(x.size, np.float32)
+d.copy_to_device(x, stream=n)
+twice[1, 128, s](d, d)
+d.copy_to_host(h, stream=n)
+s.sync()
+y[:] = h
+        """,
+    ),
     "managed memory": ("managed", "managed", ["launch", "sync"], "twice[1, 128](x, y)\ncuda.synchronize()"),
     "managed memory with advice and prefetches": (
         "managed", "managed", ["advise", "prefetch", "launch", "prefetch", "sync"],
@@ -246,6 +276,11 @@ def test_a_table_made_before_the_call_is_part_of_the_program(bench):
     program = built.programs[p.cases[0].name]
     (table,) = [b for b in program.buffers if b.initial is not None]
     assert np.frombuffer(program.blobs[table.initial], "<f4").tolist() == [0, 1, 2, 3]
+
+
+def test_the_priority_of_a_stream_is_kept(bench):
+    program, _, _ = played(bench, WAYS["a stream of another priority"][3])
+    assert dict(zip(program.streams, program.priorities, strict=True))["non-blocking"] == -1
 
 
 def test_blocking_copies_and_calls_cost_the_hosts_time(bench):

@@ -77,6 +77,7 @@ def sample() -> Program:
         ],
         blobs=(b"12345678",),
         streams=("legacy", "non-blocking"),
+        priorities=(0, -2),
         clock="host",
     )
 
@@ -124,6 +125,9 @@ HOSTILE = {
     "a copy from nowhere": lambda h: put(h, "ops", 1, "source", None),
     "a fill out of its buffer": lambda h: put(h, "ops", 3, "count", 5),
     "a fill with a wide value": lambda h: put(h, "ops", 3, "value", 1 << 32),
+    "a priority too few": lambda h: h | {"priorities": [0]},
+    "places that are paths": lambda h: h | {"places": [["../x", 1]] * len(h["ops"])},
+    "a place too few": lambda h: h | {"places": [["cell 1", 1]]},
     "an unknown clock": lambda h: h | {"clock": "wall"},
     "a copy whose rows reach out of the buffer": lambda h: put(h, "ops", 8, "to_pitch", 32),
     "a copy whose rows overlap": lambda h: put(h, "ops", 8, "source_pitch", 2),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from grader.devices import Run, UnknownDevice, resolve
+from grader.devices import Run, UnknownDevice, parcel, resolve
 from grader.program import Buffer, Copy, Fill, Launch, Place, Program, Record, Relocation, Sync, Wait
 
 N = 64
@@ -99,6 +99,22 @@ def test_outputs_are_poisoned_and_inputs_watched(bench):
     one, other = play(bench, nothing, poison=0x11)[0], play(bench, nothing, poison=0x22)[0]
     assert set(one.outputs["y"].tobytes()) == {0x11} and set(other.outputs["y"].tobytes()) == {0x22}
     assert play(bench, backwards)[0].changed == ("x",)
+
+
+@pytest.mark.parametrize("kind", ["device", "host", "managed"])
+def test_guard_bands_tell_of_writes_next_to_a_buffer(bench, kind):
+    """As on a real GPU, where no sanitizer watches: the buffers lie inside larger allocations."""
+    y = Buffer(4 * N, kind, "output", "y", "<f4", (N,))
+    plain = Buffer(4 * N, "pageable", "inout", "p", "<f4", (N,))
+    copied = Copy(Place(2, 0), Place(1, 0), 4 * N, blocking=True)
+    for threads, overrun in ((N, ()), (N + 4, ("y",))):
+        built = program(launch(threads=threads), copied, buffers=(X, y, plain), clock="host")
+        run = Run(built, inputs() | {"p": np.zeros(N, "<f4")})
+        request, blobs = parcel.pack([run], launch_s=6.0, flush=0, guard=256)
+        outcome = bench.device._run("grader.devices.worker:replay_virtual", request, blobs)
+        (result,) = parcel.unpack_reply(outcome.header, outcome.blobs, [run], "modelled")
+        assert (result.fault, result.overrun) == (None, overrun)
+        assert (result.outputs["p"] == 2 * inputs()["x"]).all()
 
 
 def test_out_of_bounds_is_a_fault_that_names_the_array_and_ends_the_batch(bench):
