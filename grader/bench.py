@@ -89,7 +89,9 @@ class Bench:
         outcome = self._students.run("grader.jobs:record", request, [], LIMITS)
         self.protections = outcome.protections
         if outcome.status != "ok":
-            return Built(error=_ended(outcome), output=outcome.output, status=outcome.status)
+            # An exception that no code of the submission's let through may be the grader's own.
+            flags = ("its process failed outside of its own code",) if outcome.status == "error" else ()
+            return Built(error=_ended(outcome), output=outcome.output, flags=flags, status=outcome.status)
         try:
             return _checked(outcome, problem, cases)
         except ProgramError as e:

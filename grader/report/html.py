@@ -1,5 +1,6 @@
 """Records as pages that need nothing from the network, and can be read on a phone."""
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -44,10 +45,17 @@ def _page(title: str, records: Sequence[dict], shown: Sequence[dict], link: Call
             records=records,
             shown=shown,
             link=link,
+            name=_short([r["submission"] for r in records]),
             overviews=overviews(records) if several else [],
             flagged=flagged(records) if several else [],
         )
     )
+
+
+def _short(paths: Sequence[str]) -> Callable[[dict], str]:
+    """Names without the folder that all have in common."""
+    common = os.path.commonpath([os.path.dirname(os.path.abspath(p)) for p in paths])
+    return lambda r: os.path.relpath(os.path.abspath(r["submission"]), common)
 
 
 def _slug(path: str) -> str:

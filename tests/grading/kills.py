@@ -1,0 +1,132 @@
+"""A grading run whose processes are killed at random moments, again and again, until it is through."""
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+LIMIT = 600.0  # seconds for everything; only a hang takes so long
+
+RIGHT = """from numba import cuda
+
+
+@cuda.jit
+def mend(x, y):  # NUMBER
+    i = cuda.grid(1)
+    if i < x.size:
+        left = x[i - 1] if i > 0 else 0
+        right = x[i + 1] if i + 1 < x.size else 0
+        y[i] = left + 2 * x[i] + right
+"""
+KINDS = {
+    "AC": RIGHT,
+    "WA": RIGHT.replace("2 *", "3 *"),
+    "RTE": RIGHT.replace(" if i + 1 < x.size else 0", ""),
+    "CE": RIGHT.replace("2 * x[i]", "2 * z[i]"),
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """`python -m grader grade` on a folder, with a file of results."""
+
+    folder: Path
+    jobs: int
+
+    def make(self, count: int) -> dict[str, str]:
+        """Write `count` submissions; name -> the code that each must get."""
+        expected = {}
+        for n in range(count):
+            code = list(KINDS)[n % len(KINDS)]
+            expected[f"mend_{n:03}.py"] = code
+            (self.folder / f"mend_{n:03}.py").write_text(KINDS[code].replace("NUMBER", str(n)))
+        return expected
+
+    def start(self) -> subprocess.Popen:
+        """In a session of its own."""
+        words = ["--device", "virtual", "--results", str(self.store), "--json", str(self.written)]
+        words += ["--jobs", str(self.jobs)]
+        command = [sys.executable, "-m", "grader", "grade", str(self.folder), *words]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return subprocess.Popen(command, start_new_session=True, **quiet)
+
+    @property
+    def store(self) -> Path:
+        return self.folder.with_suffix(".db")
+
+    @property
+    def written(self) -> Path:
+        return self.folder.with_suffix(".json")
+
+    def results(self) -> dict[str, str]:
+        """Key -> record, as they lie on disk; read as another process would."""
+        if not self.store.exists():
+            return {}
+        with sqlite3.connect(self.store, timeout=30) as db:
+            there = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'results'").fetchone()
+            found = dict(db.execute("SELECT key, record FROM results")) if there else {}
+        db.close()
+        return found
+
+    def table(self) -> dict[str, str]:
+        """Name -> code, of the report of a run that came to its end."""
+        return {Path(r["submission"]).name: r["code"] for r in json.loads(self.written.read_text())}
+
+
+def below(pid: int) -> set[int]:
+    """All processes that a process started, and those started."""
+    found: set[int] = set()
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = task.read_text().split()
+        except OSError:
+            continue  # it ended meanwhile
+        for child in map(int, children):
+            found |= {child} | below(child)
+    return found
+
+
+def torment(run: Run, rng: random.Random, kills: int, total: int) -> int:
+    """Run to the end, with `kills` kills on the way, of the grader itself or of one of its processes; how often started.
+
+    After each, what was on disk is still there, unchanged.
+    """
+    end, started, done = time.monotonic() + LIMIT, 0, {}
+    while True:
+        process = run.start()
+        started += 1
+        victims: set[int] = set()
+        while kills and process.poll() is None and time.monotonic() < end:
+            goal = min(total - 1, len(done) + 1 + rng.randrange(max(1, total // (kills + 1))))
+            _wait(lambda goal=goal: len(run.results()) >= goal or process.poll() is not None, end)
+            if process.poll() is not None:
+                break
+            victims = below(process.pid)
+            victim = rng.choice([process.pid, process.pid, *sorted(victims)])
+            try:
+                os.kill(victim, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            kills -= 1
+            if victim == process.pid:
+                process.wait()
+                break
+        process.wait(timeout=max(1.0, end - time.monotonic()))
+        _wait(lambda: not any(Path(f"/proc/{pid}").exists() for pid in victims), end)
+        kept = run.results()
+        assert done.items() <= kept.items()
+        done = kept
+        if process.returncode == 0:
+            return started
+
+
+def _wait(condition, end: float) -> None:
+    while not condition():
+        assert time.monotonic() < end, "nothing happens any more"
+        time.sleep(0.02)  # a look at other processes: there is nothing to wait on
