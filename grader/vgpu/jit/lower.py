@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from ..ptx.cfg import Body
+from ..ptx.cfg import Body, used_registers
 from ..ptx.parse import Imm, Instr, Mem, PtxError, Reg, Special, Sym
 from . import layout as L
 from .table import find
@@ -42,6 +42,7 @@ class Site:
     nbytes: int = 0  # a lane's bytes
     space: int = L.SPACE_GLOBAL
     kind: int = L.LOAD
+    live: int = 15  # of a vector load: bits of the elements that the kernel uses
 
 
 class Lowering:
@@ -56,6 +57,7 @@ class Lowering:
         self.sites: list[Site] = []
         self.symbols: list[str] = []  # rows of the SYMBOLS table
         self.slots, self.frame_bytes = self._layout_frame()
+        self.used = used_registers(body.blocks)
         self.env = {}
         self.index = 0  # block being lowered
         self.mask = None
@@ -239,8 +241,8 @@ class Lowering:
         self.env[operand.name] = value
 
     # ------------------------------------------------------------------ sites and calls
-    def site(self, instr: Instr, nbytes=0, space=L.SPACE_GLOBAL, kind=L.LOAD) -> int:
-        self.sites.append(Site(instr.op, instr.line, instr.file, self.index, nbytes, space, kind))
+    def site(self, instr: Instr, nbytes=0, space=L.SPACE_GLOBAL, kind=L.LOAD, live=15) -> int:
+        self.sites.append(Site(instr.op, instr.line, instr.file, self.index, nbytes, space, kind, live))
         return len(self.sites) - 1
 
     def call_machine(self, name: str, result, args):

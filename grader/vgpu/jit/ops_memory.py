@@ -85,7 +85,10 @@ def ld(lw, i):
             p = lw.b.inttoptr(lw.b.add(address, constant(I64, k * nbytes)), ir.PointerType())
             write_loaded(lw, dest, lw.b.load(p, typ=t, align=1), kind)
         return
-    site = lw.site(i, nbytes * len(dests), space, L.LOAD)
+    live = 15
+    if len(dests) > 1 and space == L.SPACE_SHARED:  # the compiler may load more than the program asks for and uses
+        live = sum(1 << k for k, dest in enumerate(dests) if isinstance(dest, Reg) and dest.name in lw.used)
+    site = lw.site(i, nbytes * len(dests), space, L.LOAD, live or 15)
     lw.b.store(lw.bx.splat(address), lw.address(L.SCRATCH_ADDRESS))
     call_access(lw, "ld", space, nbytes, len(dests), site)
     for k, dest in enumerate(dests):

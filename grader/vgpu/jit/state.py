@@ -47,7 +47,8 @@ MAX_EPOCHS, MAX_BLOCKS = 1 << 23, 1 << 18  # beyond, accesses are not watched
 BLOCK_MASK, SITE_MASK = MAX_BLOCKS - 1, 1023
 WHO_MASK = ((MAX_EPOCHS - 1) << EPOCH_SHIFT) | (BLOCK_MASK << BLOCK_SHIFT)  # epoch and block
 SITE_WORDS = 4  # bytes a lane, space, kind, block of code
-ELEMENTS_SHIFT = 16  # in a site's space word: elements that a vector access moves for a lane
+ELEMENTS_SHIFT, ELEMENTS_MASK = 16, 7  # in a site's space word: elements that a vector access moves for a lane
+LIVE_SHIFT = 20  # and the bits of those that the kernel uses
 FINDING_WORDS = (
     12  # tool, kind, site, other site, block, thread, other block, other thread, address, value, count, distance
 )

@@ -57,7 +57,9 @@ M_COUNT = BLOCK_BYTES  # after the block's state: number, addresses, vector cloc
 M_ADDRESS = M_COUNT + 8
 M_CLOCKS = M_ADDRESS + 8 * MAX_MBARRIERS
 M_UNSEEN = M_CLOCKS + 8 * 32 * MAX_MBARRIERS  # 1 from the end of a phase until somebody has waited for it
-MBARRIER_BYTES = 8 + 2 * 8 * MAX_MBARRIERS + 8 * 32 * MAX_MBARRIERS
+M_INIT = M_UNSEEN + 8 * MAX_MBARRIERS  # who has initialised it: epoch << 32 | site << 10 | thread
+M_ENDED = M_INIT + 8 * MAX_MBARRIERS  # whose arrival ended the last phase, in the same way; 0: nobody's
+MBARRIER_BYTES = 8 + 4 * 8 * MAX_MBARRIERS + 8 * 32 * MAX_MBARRIERS
 BLOCK_TOTAL = BLOCK_BYTES + MBARRIER_BYTES
 
 
@@ -244,6 +246,56 @@ def pack(phase, tx, expected, pending):
 
 
 @inner
+def stamp(w, lane, site):
+    """Who does something now: epoch << 32 | site << 10 | thread."""
+    return (own_epoch(w) << 32) | (site << 10) | thread_of(w, lane)
+
+
+@inner
+def unordered(b, thread, entry):
+    """What `entry` stamps is not over before what `thread` does now."""
+    return not ordered(b, thread, (entry >> 32) & 0x3FFFFFFF, entry & 1023)
+
+
+@inner
+def check_use(w, b, number, lane, site, arrives):
+    """A thread uses an mbarrier: it has to know that it is initialised, and an arrival that the last phase is over."""
+    if load_i32(w + L.FLAGS) & L.OBSERVE_RACE == 0:
+        return
+    thread, block = thread_of(w, lane), load_i64(b + B_INDEX)
+    made, ended = load_i64(b + M_INIT + 8 * number), load_i64(b + M_ENDED + 8 * number)
+    if unordered(b, thread, made):
+        report(
+            grid_of(w),
+            SYNCCHECK,
+            SYNC_MBARRIER,
+            site,
+            (made >> 10) & SHARED_SITES,
+            block,
+            thread,
+            block,
+            made & 1023,
+            0,
+            5,
+        )
+        store_i64(b + M_INIT + 8 * number, 0)  # it has been said
+    elif arrives and ended != 0 and (ended & 1023) >> 5 != thread >> 5 and unordered(b, thread, ended):
+        report(
+            grid_of(w),
+            SYNCCHECK,
+            SYNC_MBARRIER,
+            site,
+            (ended >> 10) & SHARED_SITES,
+            block,
+            thread,
+            block,
+            ended & 1023,
+            0,
+            6,
+        )
+
+
+@inner
 def number_of(b, address):
     """Row of an initialised mbarrier, or -1."""
     for k in range(load_i64(b + M_COUNT)):
@@ -282,6 +334,7 @@ def change(w, b, number, p, arrivals, tx_change, drop, lane, site):
         phase ^= 1
         pending = expected
         store_i64(b + M_UNSEEN + 8 * number, 1)
+        store_i64(b + M_ENDED + 8 * number, stamp(w, lane, site) if arrivals else 0)
     store_i64(p, pack(phase, tx, expected, pending))
     return before
 
@@ -417,6 +470,8 @@ def vg_mbarrier(w, mask, site, code):
                 store_i64(b + M_COUNT, number + 1)
                 store_i64(b + M_ADDRESS + 8 * number, address)
                 store_i64(b + M_UNSEEN + 8 * number, 0)
+                store_i64(b + M_INIT + 8 * number, stamp(w, lane, site))
+                store_i64(b + M_ENDED + 8 * number, 0)
                 for v in range(32):
                     store_i64(b + M_CLOCKS + 256 * number + 8 * v, 0)
             store_i64(p, pack(0, 0, operand, operand))
@@ -425,9 +480,13 @@ def vg_mbarrier(w, mask, site, code):
         if number < 0:
             report(g, SYNCCHECK, SYNC_MBARRIER, site, -1, load_i64(b + B_INDEX), thread_of(w, lane), -1, -1, address, 0)
             continue
+        if code != PENDING_COUNT:
+            check_use(w, b, number, lane, site, code == ARRIVE_ONE or code == ARRIVE_DROP or code == ARRIVE_EXPECT)
         if code == INVAL:
             last = load_i64(b + M_COUNT) - 1
             store_i64(b + M_UNSEEN + 8 * number, load_i64(b + M_UNSEEN + 8 * last))
+            store_i64(b + M_INIT + 8 * number, load_i64(b + M_INIT + 8 * last))
+            store_i64(b + M_ENDED + 8 * number, load_i64(b + M_ENDED + 8 * last))
             store_i64(b + M_ADDRESS + 8 * number, load_i64(b + M_ADDRESS + 8 * last))
             for v in range(32):
                 store_i64(b + M_CLOCKS + 256 * number + 8 * v, load_i64(b + M_CLOCKS + 256 * last + 8 * v))

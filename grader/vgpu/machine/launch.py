@@ -10,7 +10,7 @@ import numpy as np
 
 from ..jit import layout as L
 from ..jit import state
-from ..jit.raw import peek64, poke32, poke64
+from ..jit.raw import peek64, poke32, poke64, raw_view
 from ..sanitize.findings import Fault, Finding, make_fault, make_findings
 from . import copies, count, schedule
 from .module import STRONG_PARTS, Code, Kernel, elements
@@ -18,6 +18,7 @@ from .printing import format_prints
 
 MAX_RESIDENT = 64  # blocks that can be under way at once when they wait for each other
 STALL_SECONDS = 3.0  # no store, barrier or end of a warp for so long while all wait in loops: they will wait for ever
+BARRIER_SECONDS = 10.0  # no store and no end of a block for so long, only barriers: the loop has no end
 WORKERS = min(2, len(os.sched_getaffinity(0)))
 PARALLEL_THREADS = 1 << 15  # CUDA threads from which a second worker pays
 TRACE_WORDS = 1 << 11  # of a warp's trace; a longer one breaks off
@@ -199,7 +200,7 @@ class _Worker:
             [
                 (
                     s.nbytes,
-                    s.space | (observe_strong(s) << 8) | (elements(s.op) << state.ELEMENTS_SHIFT),
+                    site_word(s),
                     s.kind,
                     s.block,
                 )
@@ -255,6 +256,13 @@ class _Worker:
         if self.kernel.prints and self.prints is None:
             self.prints = np.zeros(state.MAX_PRINTS * state.PRINT_BYTES, np.uint8)
             g[state.G_PRINT // 8] = self.prints.ctypes.data
+
+
+def site_word(site) -> int:
+    """What a site's row says of it besides its bytes and kind."""
+    n = elements(site.op)
+    live = site.live & (1 << n) - 1
+    return site.space | observe_strong(site) << 8 | n << state.ELEMENTS_SHIFT | live << state.LIVE_SHIFT
 
 
 def observe_strong(site) -> int:
@@ -376,6 +384,8 @@ def _run(worker: _Worker, options, resident, code, block, grid, shared):
     started = time.monotonic()
     s = worker.schedule
     mark, since = None, started
+    done, done_since = None, started  # stores and blocks that have ended
+    states: set[int] = set()  # in which the blocks have been since
     while True:
         status = schedule.run_grid(s, worker.slot_addresses, worker.active, worker.grid.ctypes.data)
         if status == schedule.FINISHED:
@@ -385,6 +395,14 @@ def _run(worker: _Worker, options, resident, code, block, grid, shared):
         now = time.monotonic()
         if options.deadline is not None and now - started > options.deadline:
             return ("timeout", now - started)
+        if (work := _work_done(worker)) != done or not (options.racecheck or options.initcheck):
+            done, done_since = work, now  # stores are only counted where somebody watches
+            states.clear()
+        elif now - done_since > STALL_SECONDS:
+            before = len(states)
+            states.add(_state_of(worker))
+            if len(states) == before or _explained(worker) or now - done_since > BARRIER_SECONDS:
+                return ("barriers", now - done_since)
         if s[schedule.S_SPINNING]:
             s[schedule.S_SPINNING] = 0
             if s[schedule.S_NEXT] < s[schedule.S_NBLOCKS] and len(worker.slots) < resident:
@@ -402,6 +420,33 @@ def _run(worker: _Worker, options, resident, code, block, grid, shared):
                 return ("stalled", now - since)
         else:
             mark, since = None, now
+
+
+def _work_done(worker: _Worker) -> tuple[int, int]:
+    return int(worker.grid[state.G_PROGRESS // 8]), int(worker.schedule[schedule.S_FINISHED])
+
+
+def _state_of(worker: _Worker) -> int:
+    """Hash of where the threads of all blocks under way are and of their registers.
+
+    The same state again, with no store in between, comes for ever.
+    """
+    parts = []
+    for slot, active in zip(worker.slots, worker.active, strict=True):
+        if active:
+            first, stride = peek64(slot.address + state.B_WARPS), peek64(slot.address + state.B_WARP_STRIDE)
+            for v in range(peek64(slot.address + state.B_NWARPS)):
+                w = first + v * stride
+                parts.append(raw_view(w, 4 * L.LANES).tobytes())
+                parts.append(raw_view(w + L.FRAME, worker.code.frame_bytes - L.FRAME).tobytes())
+    return hash(b"".join(parts))
+
+
+def _explained(worker: _Worker) -> bool:
+    """A barrier that some lanes of a warp have missed, or an mbarrier that was misused, is why nothing happens."""
+    rows = worker.findings[: int(worker.grid[state.G_NFINDINGS // 8])]
+    causes = np.isin(rows[:, 1], (state.SYNC_DIVERGENT, state.SYNC_MBARRIER))
+    return bool(((rows[:, 0] == state.SYNCCHECK) & causes).any())
 
 
 def _result(kernel, code, workers, outcomes, nblocks, memory, block, trace) -> LaunchResult:
@@ -423,11 +468,12 @@ def _result(kernel, code, workers, outcomes, nblocks, memory, block, trace) -> L
     fault = None
     for worker, outcome in zip(workers, outcomes, strict=True):
         if outcome is not None and fault is None:
-            fault = make_fault(outcome, worker, kernel, code, memory, block)
+            fault = make_fault(outcome, worker, kernel, code, memory, block, _explained(worker))
     if fault is not None and fault.finding is not None:
         findings.append(fault.finding)
     elif fault is not None and fault.kind == "deadlock":  # synccheck has said it
-        fault.finding = next((f for f in findings if f.kind in ("missing lanes", "deadlock")), None)
+        kinds = ("missing lanes", "deadlock", "divergent barrier", "mbarrier")
+        fault.finding = next((f for f in findings if f.kind in kinds), None)
     for finding in findings:
         finding.kernel = kernel.name
     return LaunchResult(fault, findings, counters, printed)

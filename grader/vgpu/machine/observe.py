@@ -7,12 +7,14 @@ from ..jit.state import (
     B_ACQUIRE,
     B_INDEX,
     B_RELEASE,
+    ELEMENTS_MASK,
     ELEMENTS_SHIFT,
     G_ACQUIRED,
     G_ALLOCS,
     G_CLOCK,
     G_NALLOCS,
     G_SITES,
+    LIVE_SHIFT,
     RELEASING,
     SITE_WORDS,
     STRONG,
@@ -66,7 +68,9 @@ def sanitize(w, mask, site, nbytes, kind, space, flags):
     g, b = grid_of(w), load_i64(w + L.STATE)
     races, inits = flags & L.OBSERVE_RACE != 0, flags & L.OBSERVE_INIT != 0
     order = load_i64(load_i64(g + G_SITES) + site * SITE_WORDS * 8 + 8)
-    strong, count = order & STRONG != 0, max(order >> ELEMENTS_SHIFT, 1)
+    strong, count, live = order & STRONG != 0, max(order >> ELEMENTS_SHIFT & ELEMENTS_MASK, 1), order >> LIVE_SHIFT
+    part = count > 1 and live != (1 << count) - 1  # of a vector load, only some elements are used
+    element = nbytes // count
     if order & RELEASING:
         release(w, g, b, 1)
     if load_i32(w + L.FAULT) != 0:
@@ -85,15 +89,20 @@ def sanitize(w, mask, site, nbytes, kind, space, flags):
             where = L.SPACE_SHARED if window == 1 else L.SPACE_LOCAL if window == 2 else L.SPACE_GLOBAL
             if window != 0:
                 address &= 0xFFFFFFFF
-        if where == L.SPACE_SHARED:
-            if address >= 0 and address + nbytes <= load_i32(w + L.SHARED_BYTES):
-                shared_access(g, b, w, mask, lane, address, nbytes, count, kind, strong, site, races, inits)
-        elif where == L.SPACE_GLOBAL:
-            touched_global = True
-            if row == 0 or address < load_i64(row) or address >= load_i64(row + 8):
-                row = find_allocation(g, address)
-            if row != 0 and address + nbytes <= load_i64(row + 8):
-                global_access(g, b, w, mask, lane, address, nbytes, count, kind, strong, site, row, races, inits)
+        size, pieces = (element, count) if part else (nbytes, 1)
+        for k in range(pieces):
+            if part and not live >> k & 1:
+                continue
+            at, n = address + k * size, 1 if part else count
+            if where == L.SPACE_SHARED:
+                if at >= 0 and at + size <= load_i32(w + L.SHARED_BYTES):
+                    shared_access(g, b, w, mask, lane, at, size, n, kind, strong, site, races, inits)
+            elif where == L.SPACE_GLOBAL:
+                touched_global = True
+                if row == 0 or at < load_i64(row) or at >= load_i64(row + 8):
+                    row = find_allocation(g, at)
+                if row != 0 and at + size <= load_i64(row + 8):
+                    global_access(g, b, w, mask, lane, at, size, n, kind, strong, site, row, races, inits)
     if strong or kind == L.ATOMIC:
         acquire(w, g, b, touched_global)
 

@@ -57,6 +57,7 @@ SAMPLES = 4  # blocks that are counted and traced in any case: their indexes are
 
 FINISHED, CONTINUE, FAULTED, DEADLOCK = range(4)
 QUANTUM, SPIN_QUANTUM = 1 << 15, 1 << 8  # backward branches before a warp gives way
+ROUNDS = 1 << 12  # of all warps of a block before it gives way, so that a loop over a barrier cannot keep the machine
 FRESH_SHARED = np.uint64(0xFFFFFFFFFFFFFFFF)  # NaN in every floating-point type, -1 in the integer ones
 
 
@@ -186,6 +187,14 @@ def wake(w):
 
 
 @inner
+def learn(slot, v, u, nwarps):
+    """Warp v has met warp u: it is ordered after all that u is ordered after."""
+    for k in range(nwarps):
+        p = slot + B_PAIR + 8 * (32 * v + k)
+        store_i64(p, max(load_i64(p), load_i64(slot + B_PAIR + 8 * (32 * u + k))))
+
+
+@inner
 def let_go(slot, number, grid):
     """All that wait at a barrier go on; what each did before is ordered before what all do now."""
     nwarps = load_i64(slot + B_NWARPS)
@@ -218,6 +227,7 @@ def let_go(slot, number, grid):
                 if members >> u & 1 and u != v:
                     p = slot + B_PAIR + 8 * (32 * v + u)
                     store_i64(p, max(load_i64(p), load_i64(arrival + 8 * u)))
+                    learn(slot, v, u, nwarps)
         store_i64(slot + B_SYNCED + 8 * v, load_i64(slot + B_CLOCK + 8 * v))
         store_i64(slot + B_CLOCK + 8 * v, tick(grid))
     store_i64(slot + B_ARRIVED + 8 * number, 0)
@@ -372,7 +382,7 @@ def run_block(slot, s, grid):
     nwarps = load_i64(slot + B_NWARPS)
     first, stride = load_i64(slot + B_WARPS), load_i64(slot + B_WARP_STRIDE)
     spins, yields = 0, 0
-    while True:
+    for _ in range(ROUNDS):
         ran, events, spun, plain = 0, 0, 0, 0
         for v in range(nwarps):
             if load_i64(slot + B_STATUS + 8 * v) != RUN:
@@ -405,6 +415,7 @@ def run_block(slot, s, grid):
         yields += plain
         if yields > 64:
             return BLOCK_YIELD
+    return BLOCK_YIELD
 
 
 @inner

@@ -26,7 +26,10 @@ from ..jit.raw import (
 from ..jit.state import (
     CACHE_WORDS,
     G_PROGRESS,
+    G_SITES,
     INITCHECK,
+    LIVE_SHIFT,
+    SITE_WORDS,
     fault,
     grid_of,
     report,
@@ -139,13 +142,18 @@ def access(w, mask, site, nbytes, count, kind, space):
     g = grid_of(w)
     if kind == L.STORE:
         store_i64(g + G_PROGRESS, load_i64(g + G_PROGRESS) + 1)
+    used = count
+    if kind == L.LOAD and count > 1:  # what the compiler loads and nobody uses may lie beyond the end
+        live = load_i64(load_i64(g + G_SITES) + site * SITE_WORDS * 8 + 8) >> LIVE_SHIFT
+        while used > 1 and not live >> (used - 1) & 1:
+            used -= 1
     for lane in range(32):
         if not mask >> lane & 1:
             continue
-        p = resolve(w, lane, load_i64(w + L.SCRATCH_ADDRESS + 8 * lane), total, space, site, total)
+        p = resolve(w, lane, load_i64(w + L.SCRATCH_ADDRESS + 8 * lane), used * nbytes, space, site, total)
         for k in range(count):
             slot = w + L.SCRATCH_VALUE + 32 * nbytes * k + nbytes * lane
-            if p != 0:
+            if p != 0 and k < used:
                 watch_local(w, p + k * nbytes, lane, site, nbytes, kind == L.STORE)
                 move(p + k * nbytes, slot, nbytes, kind == L.STORE)
             elif kind != L.STORE:

@@ -248,6 +248,13 @@ def order_blocks(blocks: list[Block]) -> list[Block]:
     return out
 
 
+def used_registers(blocks: list[Block]) -> set[str]:
+    """Names of the registers that some instruction reads."""
+    return {
+        r.name for block in blocks for i in block.instrs for source in dest_and_sources(i)[1] for r in registers(source)
+    }
+
+
 def compute_liveness(blocks: list[Block]):
     """Live registers (names) at the start and end of every block."""
     use, kill = [], []

@@ -242,6 +242,7 @@ def _init(c: Context, row) -> Finding:
     return Finding("initcheck", "uninitialised read", text, line, file)
 
 
+NOT_WAITED, ENDED_WITHOUT = 4, 6
 MBARRIER_WORDS = {
     0: "uses a barrier that was not initialised (mbarrier.init)",
     1: "arrives at a barrier at which no arrival is outstanding in this phase",
@@ -294,16 +295,22 @@ def _sync(c: Context, row) -> Finding:
     return Finding("synccheck", "mbarrier", f"{me} {words}", line, file, other_line)
 
 
+def _is_mbarrier(row, what: int) -> bool:
+    return row[0] == state.SYNCCHECK and row[1] == state.SYNC_MBARRIER and row[9] == what
+
+
 def make_findings(rows, kernel, code, memory, block) -> list[Finding]:
     """The machine's records in words, one finding a cause."""
     c = Context(kernel, code, memory, block)
     rows = [[int(v) for v in row] for row in rows]
     both = [r for r in rows if r[0] == state.SYNCCHECK and r[1] == state.SYNC_DIVERGENT and r[3] >= 0]
     pairs = {site for r in both for site in r[2:4]}
+    early = any(_is_mbarrier(r, ENDED_WITHOUT) for r in rows)
     out = []
     for row in rows:
         lone = row[0] == state.SYNCCHECK and row[1] == state.SYNC_DIVERGENT and row[3] < 0
-        if row[0] == state.SYNCCHECK and not (lone and row[2] in pairs):
+        same = early and _is_mbarrier(row, NOT_WAITED)  # of the count that was too low
+        if row[0] == state.SYNCCHECK and not (lone and row[2] in pairs) and not same:
             out.append(_sync(c, row))
             out[-1].count = row[10]
     broken = any(f.kind in ("divergent barrier", "barrier count") for f in out)  # then the block's order means nothing
@@ -354,8 +361,8 @@ FAULT_KINDS = {
 }
 
 
-def make_fault(outcome, worker, kernel, code, memory, block, diverged: bool = False) -> Fault:
-    """A worker's outcome in words. `diverged`: a divergent barrier has been found, which is why nothing happens."""
+def make_fault(outcome, worker, kernel, code, memory, block, explained: bool = False) -> Fault:
+    """A worker's outcome in words. `explained`: synccheck has found why nothing happens."""
     import numpy as np
 
     why, value = outcome
@@ -363,7 +370,7 @@ def make_fault(outcome, worker, kernel, code, memory, block, diverged: bool = Fa
         return Fault("timeout", f"the kernel was still running after {value:.1f} s")
     c = Context(kernel, code, memory, block)
     if why in ("stalled", "barriers"):
-        return _stalled(worker, c, value, why == "barriers", diverged)
+        return _stalled(worker, c, value, why == "barriers", explained)
     w = value
     i32 = raw_view(w, 1024).view(np.int32)
     fault, lane, site = int(i32[L.FAULT // 4]), int(i32[L.FAULT_LANE // 4]), int(i32[L.FAULT_SITE // 4])
@@ -406,7 +413,7 @@ def make_fault(outcome, worker, kernel, code, memory, block, diverged: bool = Fa
     return Fault(kind, text, line, file, block_index, thread_index(linear, block), finding)
 
 
-def _stalled(worker, c: Context, seconds: float, barriers: bool, diverged: bool) -> Fault:
+def _stalled(worker, c: Context, seconds: float, barriers: bool, explained: bool) -> Fault:
     """Who waits where, when everyone waits in a loop, or at a barrier, for something that does not happen.
 
     With `barriers`, threads do go on, from barrier to barrier, and nothing else happens.
@@ -425,7 +432,7 @@ def _stalled(worker, c: Context, seconds: float, barriers: bool, diverged: bool)
     lines = [line for line, _ in places]
     line, file = next(iter(places), (0, ""))
     finding = Finding("synccheck", "deadlock", text, line, file, lines[1] if len(lines) > 1 else 0)
-    return Fault("deadlock", text, line, file, finding=None if diverged else finding)
+    return Fault("deadlock", text, line, file, finding=None if explained else finding)
 
 
 def _waits(worker, c: Context):

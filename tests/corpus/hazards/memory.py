@@ -834,3 +834,20 @@ x = cuda.to_device(np.ones(N, np.float32))
 memory = driver.cuMemAllocAsync(400, 0)[1]
 driver.cuMemFreeAsync(memory, 0)
 del x
+
+# %% shared array of seven, which the compiler loads as eight
+# expect: silence
+
+
+@cuda.jit
+def kernel(out):
+    s = cuda.shared.array(0, int32)
+    for k in range(7):
+        s[k] = 3 * k
+    for k in range(7):
+        out[k] = s[k]
+
+
+out = np.zeros(7, np.int32)
+kernel[1, 1, 0, 28](out)
+assert (out == 3 * np.arange(7)).all()

@@ -865,3 +865,225 @@ def kernel(x):
 
 
 kernel[1, 32](DATA)
+
+# %% endless loop over a barrier
+# expect: synccheck, deadlock, (1), says "nothing but barriers has happened"
+
+
+@cuda.jit
+def kernel(go):
+    while go[0] == 0:  # (1)
+        cuda.syncthreads()
+
+
+kernel[1, 64](np.zeros(1, np.int32))
+
+# %% endless loop over a barrier that other threads of the warp have left
+# expect: synccheck, divergent barrier, (2) with (1)
+
+
+@cuda.jit
+def kernel(turns, out):
+    i = cuda.grid(1)
+    n = 0
+    while n < turns[i]:
+        cuda.syncthreads()  # (1)
+        n += 1 if turns[i] < 9 else 0
+    cuda.syncthreads()  # (2)
+    out[i] = n
+
+
+kernel[1, 64](np.arange(64, dtype=np.int32), np.zeros(64, np.int32))
+
+# %% long loop over a barrier
+# expect: silence
+
+
+@cuda.jit
+def kernel(turns, out):
+    n = 0
+    while n < turns[0]:
+        cuda.syncthreads()
+        n += 1
+    out[cuda.grid(1)] = n
+
+
+out = np.zeros(64, np.int32)
+kernel[1, 64](np.full(1, 20_000, np.int32), out)
+assert (out == 20_000).all()
+
+# %% mbarrier used with no barrier after its initialisation
+# expect: synccheck, mbarrier, (1) with (2), says "put cuda.syncthreads() after mbarrier.init"
+N = 64
+
+
+@cuda.jit
+def kernel(out):
+    bar = cuda.shared.array(1, int64)
+    t = cuda.threadIdx.x
+    if t == 0:
+        mbar_init(shared(bar, 0), N)  # (2)
+    token = mbar_arrive(shared(bar, 0))  # (1)
+    while mbar_test(shared(bar, 0), token) == 0:
+        pass
+    out[t] = t
+
+
+kernel[1, N](np.zeros(N, np.int32))
+
+# %% mbarrier used after a syncwarp by the one warp that there is
+# expect: silence
+
+
+@cuda.jit
+def kernel(out):
+    bar = cuda.shared.array(1, int64)
+    t = cuda.threadIdx.x
+    if t == 0:
+        mbar_init(shared(bar, 0), 32)
+    cuda.syncwarp()
+    token = mbar_arrive(shared(bar, 0))
+    while mbar_test(shared(bar, 0), token) == 0:
+        pass
+    out[t] = t
+
+
+kernel[1, 32](np.zeros(32, np.int32))
+
+# %% mbarrier at which one arrival too few is counted
+# expect: synccheck, mbarrier, (1) with (1), says "too low a count"
+WARPS = 4
+
+
+@cuda.jit
+def kernel(out):
+    bar = cuda.shared.array(1, int64)
+    t = cuda.threadIdx.x
+    if t == 0:
+        mbar_init(shared(bar, 0), WARPS - 1)
+    cuda.syncthreads()
+    if t % 32 == 0:
+        token = mbar_arrive(shared(bar, 0))  # (1)
+        while mbar_test(shared(bar, 0), token) == 0:
+            pass
+    cuda.syncwarp()
+    out[t] = t
+
+
+kernel[1, 32 * WARPS](np.zeros(32 * WARPS, np.int32))
+
+# %% mbarrier at which one lane of each warp arrives, twice
+# expect: silence
+WARPS = 4
+
+
+@cuda.jit
+def kernel(out):
+    bar = cuda.shared.array(1, int64)
+    t = cuda.threadIdx.x
+    if t == 0:
+        mbar_init(shared(bar, 0), WARPS)
+    cuda.syncthreads()
+    for k in range(5):
+        if t % 32 == 0:
+            mbar_arrive(shared(bar, 0))
+        while mbar_test_parity(shared(bar, 0), uint32(k & 1)) == 0:
+            pass
+        cuda.syncwarp()
+    out[t] = t
+
+
+kernel[1, 32 * WARPS](np.zeros(32 * WARPS, np.int32))
+
+# %% two mbarriers, full and empty, between a warp that fills and three that use
+# expect: silence
+WARPS = 4
+
+
+@cuda.jit
+def kernel(out):
+    bars = cuda.shared.array(2, int64)
+    buffer = cuda.shared.array(32, int32)
+    t = cuda.threadIdx.x
+    warp, lane = t // 32, t % 32
+    if t == 0:
+        mbar_init(shared(bars, 0), 32)
+        mbar_init(shared(bars, 1), 32 * (WARPS - 1))
+    cuda.syncthreads()
+    total = 0
+    for k in range(6):
+        if warp == 0:
+            if k > 0:
+                while mbar_test_parity(shared(bars, 1), uint32((k - 1) & 1)) == 0:
+                    pass
+            buffer[lane] = k
+            mbar_arrive(shared(bars, 0))
+        else:
+            while mbar_test_parity(shared(bars, 0), uint32(k & 1)) == 0:
+                pass
+            total += buffer[31 - lane]
+            mbar_arrive(shared(bars, 1))
+    out[t] = total
+
+
+out = np.zeros(32 * WARPS, np.int32)
+kernel[1, 32 * WARPS](out)
+assert (out[32:] == 15).all()
+
+# %% two mbarriers, the one that says empty counting a warp too few
+# expect: synccheck, mbarrier, (1) with (1), says "too low a count"
+WARPS = 4
+
+
+@cuda.jit
+def kernel(out):
+    bars = cuda.shared.array(2, int64)
+    buffer = cuda.shared.array(32, int32)
+    t = cuda.threadIdx.x
+    warp, lane = t // 32, t % 32
+    if t == 0:
+        mbar_init(shared(bars, 0), 32)
+        mbar_init(shared(bars, 1), 32 * (WARPS - 2))
+    cuda.syncthreads()
+    total = 0
+    for k in range(6):
+        if warp == 0:
+            if k > 0:
+                while mbar_test_parity(shared(bars, 1), uint32((k - 1) & 1)) == 0:
+                    pass
+            buffer[lane] = k
+            mbar_arrive(shared(bars, 0))
+        else:
+            while mbar_test_parity(shared(bars, 0), uint32(k & 1)) == 0:
+                pass
+            total += buffer[31 - lane]
+            mbar_arrive(shared(bars, 1))  # (1)
+    out[t] = total
+
+
+kernel[1, 32 * WARPS](np.zeros(32 * WARPS, np.int32))
+
+# %% named barriers that hand knowledge on from warp to warp
+# expect: silence
+N = 96
+
+
+@cuda.jit
+def kernel(out):
+    buffer = cuda.shared.array(32, int32)
+    t = cuda.threadIdx.x
+    warp, lane = t // 32, t % 32
+    if warp == 0:
+        buffer[lane] = lane
+        bar_sync(uint32(1), uint32(64))
+    elif warp == 1:
+        bar_sync(uint32(1), uint32(64))
+        bar_sync(uint32(2), uint32(64))
+    else:
+        bar_sync(uint32(2), uint32(64))
+        out[lane] = buffer[31 - lane]
+
+
+out = np.zeros(32, np.int32)
+kernel[1, N](out)
+assert (out == np.arange(32)[::-1]).all()
