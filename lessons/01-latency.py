@@ -326,8 +326,9 @@ for name, w in points.items():
 # * Occupancy is a means. Once latency is hidden, more gains nothing.
 # * Find the busiest unit first. If there is none, it is latency.
 #
-# ## Exercise
+# ## Exercises
 #
 # In `exercises/01-latency`:
 #
-# 1. **`ilp`**: a map with two warps on an SM. Make it several times as fast, without one warp more.
+# 1. **`bottleneck`**: five figures of a profile, and what limits the kernel. Write the rule down as a kernel.
+# 2. **`ilp`**: a map with two warps on an SM. Make it several times as fast, without one warp more.

@@ -1,0 +1,29 @@
+"""The table goes to and fro."""
+
+from numba import cuda, float32
+
+THREADS, ROUNDS = 256, 8
+
+
+@cuda.jit
+def start(x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = x[i]
+
+
+@cuda.jit
+def add(table, y):
+    i = cuda.grid(1)
+    if i < y.size:
+        y[i] = float32(0.5) * y[i] + table[i]
+
+
+def rounds(table, x, y, saved):
+    n = table.size
+    blocks, size = -(-n // THREADS), -(-n // ROUNDS)
+    start[blocks, THREADS](x, y)
+    for k in range(ROUNDS):
+        add[blocks, THREADS](table, y)
+        cuda.synchronize()
+        saved[k * size : (k + 1) * size] = table[k * size : (k + 1) * size]

@@ -1,0 +1,14 @@
+from numba import cuda, float32
+
+from grader.kit import prefetch
+
+
+@cuda.jit
+def square(x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = x[i] * x[i] + float32(2)
+
+
+def fetch(x, y, result):
+    result[:] = x * x + 2
