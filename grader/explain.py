@@ -77,8 +77,19 @@ def one_line(error: BaseException, label: str = "") -> str:
     if isinstance(error, SyntaxError) and error.lineno:
         return f"{at(error.filename or label, error.lineno)}: SyntaxError: {error.msg}"
     said = f"{type(error).__name__}: {error}".split("\n")[0].rstrip(": ")
+    if "CUDA_ERROR_" in said:  # what follows the first sentence is about CUDA in general
+        said = said.partition(". ")[0].rstrip(".")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_ours(f.filename)]
     return f"{at(frames[-1].filename, frames[-1].lineno)}: {said}" if frames else said
+
+
+def is_about_compiling(error: BaseException) -> bool:
+    """The compiler raised it, not the driver and not the submission's own Python."""
+    if type(error) is KeyError:  # numba's word for some functions that it does not know
+        frames = traceback.extract_tb(error.__traceback__)
+        return bool(frames) and not _is_ours(frames[-1].filename)
+    module = type(error).__module__
+    return module.startswith("numba") and ".cudadrv" not in module
 
 
 def at(file: str, line: int) -> str:

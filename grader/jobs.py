@@ -266,14 +266,16 @@ def _called(function, case: dict, recorder: Recorder, cells: _Cells):
     Large arrays once: what depends on the numbers at those sizes only gives wrong values in the replay.
     """
     import grader.vgpu
+    from grader.vgpu.driver import abi
 
     options = grader.vgpu.options()
     options.racecheck = options.initcheck = False  # hazards are looked for in the replay
     options.deadline = LAUNCH_S
+    before = len(abi._said)
     try:
         first, *others = (host.call(function, case, recorder, seed) for seed in ((1, 2) if host.small(case) else (1,)))
     except host.Raised as e:
-        raise _failure(e.__cause__, cells, f"{function.__name__} failed") from None
+        raise _failure(e.__cause__, cells, f"{function.__name__} failed", before) from None
     except ProgramError as e:
         raise Failure("RTE", str(e)) from None
     for other in others:
@@ -282,28 +284,29 @@ def _called(function, case: dict, recorder: Recorder, cells: _Cells):
     return first
 
 
-def _failure(e: BaseException, cells: _Cells, what: str = "the launch failed") -> Failure:
-    """What a launch that raised tells the student."""
+def _failure(e: BaseException, cells: _Cells, what: str = "the launch failed", before: int | None = None) -> Failure:
+    """What a launch or a call that raised tells the student. `before`: how much the driver had said before it."""
     text = "".join(traceback.format_exception_only(e))
-    if type(e).__module__.startswith("numba") or type(e) is KeyError:
+    if explain.is_about_compiling(e):
         return Failure("CE", explain.sentence(e, cells.sources), text)
     if "CUDA_ERROR_INVALID_PTX" in str(e):
         return Failure("CE", explain.sentence(RuntimeError(_refused_ptx() or str(e)), cells.sources), text)
     if "CUDA_ERROR_LAUNCH_TIMEOUT" in str(e):
         return Failure("TLE", f"{what}: {explain.one_line(e)}", text)
-    return Failure("RTE", f"{what}: {explain.one_line(e)}{_found()}", text)
+    return Failure("RTE", f"{what}: {explain.one_line(e)}{_found(before)}", text)
 
 
-def _found() -> str:
-    """What a sanitizer said of a fault, which a CUresult cannot say."""
+def _found(before: int | None) -> str:
+    """What memcheck or the driver said of an error, which a CUresult cannot say."""
     import grader.vgpu
+    from grader.vgpu.driver import abi
 
     faults = [f for f in grader.vgpu.findings() if getattr(f, "tool", "") == "memcheck"]
-    return (
-        f" ({explain.at(os.path.basename(faults[-1].file or ''), faults[-1].line)}: {faults[-1].message})"
-        if faults
-        else ""
-    )
+    if faults:
+        where = explain.at(os.path.basename(faults[-1].file or ""), faults[-1].line)
+        return f" ({where}: {faults[-1].message})"
+    said = [] if before is None else list(abi._said)[before:]
+    return f" ({said[-1].splitlines()[0]})" if said else ""
 
 
 def _refused_ptx() -> str:

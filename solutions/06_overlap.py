@@ -9,7 +9,7 @@
 # the device, for you to work in. This time you write no kernel: you write the **host's code**, which copies, launches and
 # waits. Cut the work into chunks, and let the copies in, the kernels and the copies out of different chunks overlap.
 #
-# The kernel is slow on purpose: it runs in 8 blocks of 128 threads, as if the rest of the card belonged to somebody else. Leave
+# The kernel is slow on purpose: it runs in 4 blocks of 128 threads, as if the rest of the card belonged to somebody else. Leave
 # it so.
 #
 # | what | points |
@@ -27,7 +27,7 @@ from numba import cuda, float32
 
 from grader.kit import lab
 
-BLOCKS, THREADS = 8, 128
+BLOCKS, THREADS = 4, 128
 CHUNKS = 8
 
 

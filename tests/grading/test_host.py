@@ -351,7 +351,23 @@ def test_what_depends_on_the_data_is_refused_in_one_sentence(bench, what):
     [
         ("1 / 0", "RTE", "solve failed: line 30: ZeroDivisionError"),
         ("twice[1, 128](x)", "RTE", "argument"),
-        ("d = cuda.device_array(8, np.float32)\ntwice[1, 4096](d, d)", "RTE", "CUDA_ERROR_INVALID_VALUE"),
+        ("{}['x']", "RTE", "line 30: KeyError: 'x'"),
+        ("d = cuda.device_array(8, np.float32)\ntwice[1, 4096](d, d)", "RTE", "at most 1024 threads a block"),
+        (
+            "@cuda.jit\ndef k(x):\n    x[0] = nothing\nk[1, 1](x)",
+            "CE",
+            "line 32: NameError: name 'nothing' is not defined",
+        ),
+        (
+            "d = cuda.device_array(8, np.float32)\ntwice[1, 32](cuda.device_array(99, np.float32), d)\ncuda.synchronize()",
+            "RTE",
+            "line 11: thread",
+        ),
+        (
+            "s = Device().create_stream()\ngb = s.create_graph_builder().begin_building()\ns.sync()",
+            "RTE",
+            "STREAM_CAPTURE_UNSUPPORTED",
+        ),
     ],
 )
 def test_a_call_that_fails_is_told_with_its_line(bench, body, code, words):

@@ -2,7 +2,7 @@
 
 from numba import cuda, float32
 
-BLOCKS, THREADS = 8, 128
+BLOCKS, THREADS = 4, 128
 
 
 @cuda.jit

@@ -51,7 +51,7 @@ PROBLEM = Problem(
     tolerance=Tolerance(relative=1e-6),
     rubric=(
         *rules.correct_host(values=3, hazards=1),
-        rules.structure(rules.as_given, 0, code="SLOW", shapes=((8, 128),)),
+        rules.structure(rules.as_given, 0, code="SLOW", shapes=((4, 128),)),
         rules.fast(3, "Draw the timeline: which engine is idle while another works? Which call makes the others wait?"),
         rules.structure(rules.overlaps, 2, share=0.4),
         rules.structure(rules.copies_pinned_memory, 1),

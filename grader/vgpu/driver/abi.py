@@ -102,13 +102,13 @@ def find(name: str, version: int) -> Entry | None:
     return fitting[-1] if fitting else None
 
 
-_said: set[str] = set()
+_said: dict[str, None] = {}  # in order
 
 
 def say(sentence: str) -> None:
     """Print a sentence on stderr, once a process."""
     if sentence not in _said:
-        _said.add(sentence)
+        _said[sentence] = None
         print(f"grader: {sentence}", file=sys.stderr, flush=True)
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 from numba import cuda, float32
 
-BLOCKS, THREADS = 8, 128
+BLOCKS, THREADS = 4, 128
 CHUNKS = 8
 
 

@@ -1,6 +1,6 @@
 from numba import cuda, float32
 
-BLOCKS, THREADS = 8, 128
+BLOCKS, THREADS = 4, 128
 CHUNKS = 8
 
 
