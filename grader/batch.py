@@ -93,7 +93,7 @@ def grade_one(submission: Submission, problem: Problem, bench: Bench, store: Sto
 
     A failure of the grader is tried once more, then becomes the code IE.
     """
-    name = key(submission, problem, bench.device.spec, seed)
+    name = key(submission, problem, bench.device.describe(), seed)
     if (record := store.get(name)) is not None:
         return record | {"submission": submission.path}
     about, used = bench.device.describe(), secrets.randbits(63) if seed is None else seed

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import sqlite3
 import threading
 import time
@@ -75,23 +76,32 @@ class Store:
         self.close()
 
 
-def key(submission: Submission, problem: Problem, device: str, seed: int | None) -> str:
-    """Equal for equal gradings: the file, the exercise as it is now, the grader, the device, the seed policy."""
+def key(submission: Submission, problem: Problem, device: dict, seed: int | None) -> str:
+    """Equal for equal gradings: the file, the exercise as it is now, the grader, the device, the seed policy.
+
+    device: as it describes itself; the same number may be another card tomorrow.
+    """
     policy = "fresh" if seed is None else str(seed)
-    parts = (submission.digest, problem.name, exercise_version(problem), device, policy)
+    card = " ".join(str(device.get(part, "")) for part in ("spec", "name", "driver"))
+    parts = (submission.digest, problem.name, exercise_version(problem), card, policy)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
+# Parts of the package that decide no verdict. Other exercises do not decide one either.
+_NO_VERDICT = re.compile(r"(nb|report|problems/\d\d_\w+)/|(cli|course|doctor|__main__)\.py$")
+
+
 @cache
-def _digest(folder: Path) -> str:
+def _digest(folder: Path, besides: re.Pattern | None = None) -> str:
     h = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
-        h.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+        name = path.relative_to(folder).as_posix()
+        if besides is None or not besides.match(name):
+            h.update(name.encode() + b"\0" + path.read_bytes())
     return h.hexdigest()
 
 
 def exercise_version(problem: Problem) -> str:
-    """Changes whenever the exercise or the grading of it does."""
-    package = Path(__file__).parent
-    harness = "".join(_digest(package / part) for part in ("rules", "measure", "devices"))
-    return hashlib.sha256(f"{problem.version} {_digest(problem.folder)} {harness}".encode()).hexdigest()[:16]
+    """Changes whenever the exercise or the grading of it does: the grader's code, the virtual GPU's included."""
+    parts = problem.version, _digest(problem.folder), _digest(Path(__file__).parent, _NO_VERDICT)
+    return hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest()[:16]

@@ -64,7 +64,8 @@ def compare(expected: Arrays, got: Arrays, tolerance, inputs: Arrays, poison: in
         have = got[name].astype(np.float64)
         limit = bound(want, tolerance.relative, tolerance.absolute, scales.get(name))
         with np.errstate(invalid="ignore"):
-            bad = ~(np.abs(have - want) <= limit)
+            off = np.subtract(have, want)
+            bad = ~(np.abs(off, out=off) <= limit)
         if bad.any():
             return _diagnose(name, want, got[name], have, bad, limit, inputs, poison)
     return None

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 LIMIT = 600.0  # seconds for everything; only a hang takes so long
@@ -104,7 +105,7 @@ def torment(run: Run, rng: random.Random, kills: int, total: int) -> int:
         victims: set[int] = set()
         while kills and process.poll() is None and time.monotonic() < end:
             goal = min(total - 1, len(done) + 1 + rng.randrange(max(1, total // (kills + 1))))
-            _wait(lambda goal=goal: len(run.results()) >= goal or process.poll() is not None, end)
+            _wait(partial(_has_come_to, run, process, goal), end)
             if process.poll() is not None:
                 break
             victims = below(process.pid)
@@ -118,12 +119,20 @@ def torment(run: Run, rng: random.Random, kills: int, total: int) -> int:
                 process.wait()
                 break
         process.wait(timeout=max(1.0, end - time.monotonic()))
-        _wait(lambda: not any(Path(f"/proc/{pid}").exists() for pid in victims), end)
+        _wait(partial(_are_gone, victims), end)
         kept = run.results()
         assert done.items() <= kept.items()
         done = kept
         if process.returncode == 0:
             return started
+
+
+def _has_come_to(run: Run, process: subprocess.Popen, results: int) -> bool:
+    return len(run.results()) >= results or process.poll() is not None
+
+
+def _are_gone(pids: set[int]) -> bool:
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
 def _wait(condition, end: float) -> None:

@@ -7,7 +7,7 @@ import sqlite3
 import numpy as np
 import pytest
 
-from grader import batch, cli, problems, report
+from grader import batch, cli, problems, report, results
 from grader.devices import DeviceLost
 from grader.evidence import Built, RunResult
 from grader.grade import grade
@@ -133,10 +133,16 @@ def test_a_result_is_kept_and_not_made_twice(tmp_path):
 
 
 def test_another_seed_policy_device_or_file_is_another_result():
-    keys = {
-        key(submission(a), PROBLEM, d, s) for a in ("x", "y") for d in ("cuda:0", "virtual:a100") for s in (None, 1)
-    }
-    assert len(keys) == 8
+    cards = [{"spec": "cuda:0", "name": name, "driver": driver} for name in ("A", "B") for driver in (1, 2)]
+    keys = {key(submission(a), PROBLEM, card, s) for a in ("x", "y") for card in cards for s in (None, 1)}
+    assert len(keys) == 16
+
+
+def test_a_result_outlives_changes_of_what_decides_no_verdict_only():
+    decides = ["rules/speed.py", "vgpu/model/sm.py", "jobs.py", "problems/inputs.py", "grade.py"]
+    assert not any(results._NO_VERDICT.match(name) for name in decides)
+    others = ["report/html.py", "nb/percent.py", "problems/03_stencil/problem.py", "cli.py"]
+    assert all(results._NO_VERDICT.match(name) for name in others)
 
 
 def test_a_lost_device_is_tried_again_and_then_a_fault_of_the_grader_that_is_not_kept(tmp_path):

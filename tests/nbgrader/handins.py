@@ -343,6 +343,69 @@ def loops(s):
     s.hand_in("loops", s.notebook("while True: pass\n" + RIGHT))
 
 
+@student("timeout", 0)
+def loops_in_native_code(s):
+    endless = "import re\nre.match(r'(a+)+b', 'a' * 40)\n"  # holds on to the interpreter: no interrupt gets through
+    s.hand_in("loops_in_native_code", s.notebook(endless + RIGHT))
+
+
+@student("graded", 10)
+def imports_slowly(s):
+    slow = "import time\ntime.sleep(4.5)  # longer than nbgrader waits for a cell to say something\n"
+    s.hand_in("imports_slowly", s.notebook(slow + RIGHT))
+
+
+@student("graded", 10)
+def quits(s):
+    nb = s.notebook(RIGHT + "# and quits\n")
+    nb.cells.append(plain("quit()"))
+    nb.cells.append(plain("exit(0)"))
+    s.hand_in("quits", nb)
+
+
+@student("graded", 0)
+def scores_beyond_the_maximum(s):
+    s.hand_in("scores_beyond_the_maximum", s.notebook(WRONG + "# much\n", test="1e9"))
+
+
+@student("graded", 0)
+def scores_a_float_of_its_own(s):
+    forged = """class Points(float):
+    def __repr__(self):
+        return "10.0"
+
+    def _repr_html_(self):
+        return "<h1>FOR" "GED 10 / 10</h1>"
+
+
+points = Points(10)
+"""
+    nb = s.notebook(WRONG + forged, test="points")
+    nb.cells.append(plain("points"))
+    s.hand_in("scores_a_float_of_its_own", nb)
+
+
+@student("graded", 0)
+def reads_sources(s):
+    answer = """import gc
+import inspect
+import linecache
+import sys
+import traceback
+
+for text in [str(linecache.cache), *(str(line) for line in traceback.extract_stack())]:
+    print(text[:500])
+for module in list(sys.modules.values()):
+    if "grader" in getattr(module, "__name__", ""):
+        try:
+            print(inspect.getsource(module)[:100])
+        except (OSError, TypeError) as e:
+            print(e)
+print([text for text in gc.get_objects() if isinstance(text, str)][:5])
+"""
+    s.hand_in("reads_sources", s.notebook(answer + WRONG))
+
+
 @student("held", None)
 def attacks(s):
     s.hand_in("attacks", s.notebook("import os\nos.execv('/bin/sh', ['sh'])\n" + RIGHT))
@@ -379,3 +442,33 @@ raise RuntimeError(open({hidden!r}).read())
     nb = s.notebook(WRONG)
     nb.cells.append(plain(answer))
     s.hand_in("reads_what_is_hidden", nb)
+
+
+# What nbgrader as it comes makes of these: the whole submission, or the whole batch, is lost, or shown as a real 0.
+LOST_BY_NBGRADER = {
+    "os._exit": "leaves_at_once",
+    "a segmentation fault": "crashes",
+    "quit()": "quits",
+    "all of the memory": "eats_memory",
+    "a native loop that no interrupt reaches": "loops_in_native_code",
+    "an import slower than iopub_timeout": "imports_slowly",
+    "a cell that was copied": "copies_cells",
+    "a cell that was split": "splits_the_answer",
+    "metadata that was stripped": "strips_metadata",
+    "a file that was renamed": "renames_the_file",
+    "a file that is no notebook": "sends_no_json",
+    "anything on stderr": "is_noisy",
+}
+# What gives points in nbgrader as it comes, or shows what is hidden.
+CHEATS_ON_NBGRADER = {
+    "patching np.allclose": "patches_the_check",
+    "a file that shadows the grader's package": "patches_the_check",
+    "an input transformer that blanks later cells": "transforms_later_cells",
+    "SQL on gradebook.db": "writes_to_the_gradebook",
+    "hidden tests in In[], files and solutions": "reads_what_is_hidden",
+    "hidden tests in linecache": "reads_sources",
+    "outputs and points written by hand": "forges_outputs",
+    "a last value that is no number": "edits_the_test_but_is_right",
+    "more points than there are": "scores_beyond_the_maximum",
+    "a float that shows HTML": "scores_a_float_of_its_own",
+}

@@ -63,7 +63,21 @@ def test_the_released_notebook_itself_is_not_changed():
     assert nbformat.writes(RELEASED) == before
 
 
-@pytest.mark.parametrize("text", ["10.0", "float('nan')", ""])
+ODD = (
+    "10.0",
+    "float('nan')",
+    "",
+    "np.float64(0.0)",
+    "-1",
+    "False",
+    "'ten'",
+    "None",
+    "1e9",
+    "print('x', file=sys.stderr)",
+)
+
+
+@pytest.mark.parametrize("text", ODD)
 def test_an_edited_test_cell_is_put_back(text):
     nb = grafted(*AS_HANDED_OUT[:2], ("test", text), AS_HANDED_OUT[3])
     assert sources(nb) == list(FRAME)

@@ -30,6 +30,13 @@ def test_a_hand_in_gets_what_it_deserves(graded, student):
     assert graded.grade(student) == (score, score is None), line
 
 
+def test_everything_that_nbgrader_loses_or_rewards_is_handed_in():
+    assert {*handins.LOST_BY_NBGRADER.values(), *handins.CHEATS_ON_NBGRADER.values()} <= set(handins.EXPECTED)
+    for student in handins.CHEATS_ON_NBGRADER.values():
+        _, score, _ = handins.EXPECTED[student]
+        assert score == (10 if student == "edits_the_test_but_is_right" else 0)
+
+
 def test_the_command_says_how_it_went(graded):
     assert graded.status == 3  # somebody's file could not be read
     assert f"[{len(handins.EXPECTED)}/{len(handins.EXPECTED)}]" in graded.printed

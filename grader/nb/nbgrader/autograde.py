@@ -20,6 +20,7 @@ from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from grader.nb.nbgrader_config import configure
+from grader.report.printable import lines, printable
 
 from . import desk, export, exporter, judge, states
 
@@ -91,11 +92,13 @@ def main(
                 said = _quietly(api.generate_feedback, assignment, name, force=True)
             if not said.get("success"):
                 failed.append(name)
-                print(f"grader: {name}: nbgrader failed:\n{said.get('error') or said.get('log')}", file=sys.stderr)
+                why = lines(said.get("error") or said.get("log") or "")
+                print(f"grader: {printable(name)}: nbgrader failed:\n{why}", file=sys.stderr)
             state, details = export.state_of(course, assignment, name)
             seen.append(state)
             left = (time.perf_counter() - start) / number * (len(names) - number)
-            print(f"[{number}/{len(names)}] {name:24} {state:8} {_score(api, assignment, name):>14}  {details}"
+            shown, details = printable(name), printable(details)
+            print(f"[{number}/{len(names)}] {shown:24} {state:8} {_score(api, assignment, name):>14}  {details}"
                   f"{f'  ({left:.0f} s left)' if left >= 1 else ''}", flush=True)  # fmt: skip
     finally:
         desk.close()

@@ -1,4 +1,4 @@
-# expect: WA right_values
+# expect: WA inputs_kept
 # exercise: 00_grid_stride
 # Writes to its input at the size that is timed.
 from numba import cuda

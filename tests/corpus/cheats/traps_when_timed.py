@@ -1,4 +1,4 @@
-# expect: RTE finishes
+# expect: RTE in_bounds
 # exercise: 00_grid_stride
 # Ends the launch by an illegal access at the timed size.
 from numba import cuda
