@@ -24,6 +24,36 @@ K branches(float *a) {
     if (threadIdx.x % 2) for (int k = 0; k < 64; ++k) v = __fsqrt_rn(v + k);
     a[threadIdx.x] = v;
 }
+K leaving(float *a) {
+    float v = a[threadIdx.x];
+#pragma unroll 1
+    for (int k = 0; k < threadIdx.x; ++k) v = __fsqrt_rn(v + k);
+    a[threadIdx.x] = v;
+}
+K together(float *a) {
+    float v = a[threadIdx.x];
+#pragma unroll 1
+    for (int k = 0; k < 10; ++k) v = __fsqrt_rn(v + k);
+    a[threadIdx.x] = v;
+}
+K moving(float *a) {
+    float v = 0;
+#pragma unroll 1
+    for (int k = 0; k < 32; ++k) v += ((volatile float *)a)[threadIdx.x + k] + ((volatile float *)a)[k];
+    a[threadIdx.x] = v;
+}
+K gather(float *a) {
+    __shared__ volatile float s[1024];
+    const int *at = (const int *)a;
+    float v = 0;
+#pragma unroll 1
+    for (int k = 0; k < 64; ++k) {
+        int i = at[32 * k + threadIdx.x];
+        v += ((volatile float *)a)[2048 + i];
+        s[i] = 1;
+    }
+    a[threadIdx.x] = v;
+}
 K conflict(float *a) {
     __shared__ volatile float s[32][32];
     s[threadIdx.x][0] = 1;
@@ -72,11 +102,13 @@ def ptx() -> bytes:
     return text
 
 
-def run(kernel: str, grid: int = 1, block: int = 32):
+def run(kernel: str, grid: int = 1, block: int = 32, given: np.ndarray | None = None):
     memory = Memory()
     module = Module(ptx(), memory)
     data = memory.allocate(1 << 16, "device")
     memory.view(data.address, 1 << 16)[:] = 0
+    if given is not None:
+        memory.view(data.address, given.nbytes)[:] = given.view(np.uint8)
     memory.written(data.address, 1 << 16)
     code = module.kernels[kernel]
     shape = (grid, 1, 1), (block, 1, 1)
@@ -132,12 +164,39 @@ LOADS, STORES = "Sectors/request, global load", "Sectors/request, global store"
         ("asynchronous", "Async copy bytes (LDGSTS)", 512),
         ("asynchronous", "cp.async groups", 2),
         ("asynchronous", "cp.async waits", 1),
+        # 32 starts, each off by a float: 4 sectors where the start is a multiple of 8, else 5; and a word for all.
+        ("moving", "Global load sectors", 4 * 4 + 28 * 5 + 32),
+        # Lane k leaves after k turns: the question whether to start, and 30 of the 31 turns' ends, part the warp.
+        ("leaving", "Divergent branches", 31),
+        ("leaving", "Branch efficiency", pytest.approx(100 / 32)),
+        ("together", "Divergent branches", 0),
+        ("together", "Branch efficiency", 100),
         ("coalesced", "Threads/instruction", 32),
         ("coalesced", "Warp execution efficiency", 100),
     ],
 )
 def test_counters_of_one_warp_are_those_counted_by_hand(kernel, metric, value):
     assert run(kernel)[metric] == value
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sectors_and_wavefronts_of_any_pattern_are_those_that_a_plain_count_gives(seed):
+    """Patterns that repeat, move or change from turn to turn, against sets of sectors and of words a bank."""
+    choose = np.random.default_rng(seed)
+    rows = [choose.integers(0, 1024, 32) for _ in range(8)]
+    rows += [(np.arange(32) * stride + start) % 1024 for stride in (0, 1, 2, 3, 16, 31, 32, 33) for start in (0, 1, 8)]
+    picked = [rows[k] for k in np.sort(choose.integers(0, len(rows), 64))]  # sorted: the same comes several times
+    found = run("gather", given=np.array(picked, np.int32).ravel())
+    sectors = sum(len(set(row // 8)) for row in picked)
+    assert found["Global load sectors"] == sectors + 64 * 4  # and the indices'
+    wavefronts = sum(max(len(set(row[row % 32 == bank])) for bank in range(32)) for row in picked)
+    assert found["Shared store wavefronts"] == wavefronts
+
+
+def test_profiles_of_the_same_launch_are_equal():
+    one, two = run("gather"), run("gather")
+    assert str(one) == str(two)
+    assert [m.value for m in one.metrics] == [m.value for m in two.metrics]
 
 
 def test_counters_add_up_over_blocks():

@@ -419,6 +419,7 @@ class Lowering:
             self.b.cbranch(self.b.icmp_unsigned("==", bits, mask), yes, part)
             self.bx = Builder(ir.IRBuilder(part), self.module)
             self.park(self.bx.select(self.bx.to_mask(bits), constant(I32, taken), constant(I32, other)))
+            self.call_machine("vg_split", ir.VoidType(), [constant(I32, self.index)])
             self.b.branch(self.dispatch)
         else:
             self.b.cbranch(p, yes, no)

@@ -53,6 +53,21 @@ store_i64, store_u64, store_f32, store_f64 = (
 
 
 @intrinsic
+def lanes_apart(typingctx, addresses, first, offsets):
+    """Lanes, as bits, whose address (int64, 32 of them at `addresses`) is not `first` plus its offset (32 at `offsets`)."""
+
+    def codegen(context, builder, signature, args):
+        lanes = ir.VectorType(ir.IntType(64), 32)
+        given, known = (builder.load(builder.inttoptr(args[k], PTR), typ=lanes, align=8) for k in (0, 2))
+        one = builder.insert_element(ir.Constant(lanes, ir.Undefined), args[1], ir.Constant(ir.IntType(32), 0))
+        splat = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), 32), [0] * 32))
+        apart = builder.icmp_unsigned("!=", builder.sub(given, splat), known)
+        return builder.bitcast(apart, ir.IntType(32))
+
+    return types.int32(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
 def call_kernel(typingctx, function, warp):
     """int32 (*function)(char *warp)."""
 

@@ -13,13 +13,20 @@ memory, and two words: mbarrier's address | bytes << 32, address in global memor
 address where the trace ends.
 """
 
+import numpy as np
+
 from ..jit import layout as L
-from ..jit.raw import inner, load_i32, load_i64, machine_function, popcount, store_i64
+from ..jit.raw import inner, lanes_apart, load_i32, load_i64, machine_function, popcount, store_i64
 from ..jit.state import G_SCRATCH, grid_of
 
 # Per site, int64: the order of SITE_COUNTERS in profile names
 C_REQUESTS, C_LANES, C_SECTORS, C_WAVEFRONTS, C_IDEAL, C_BYTES, C_LINES, C_PASSES = 0, 8, 16, 24, 32, 40, 48, 56
 COUNTER_BYTES = 64
+# After a site's counters, the pattern of its last access: lanes (bit 32: there is one) and space, each lane's offset from the
+# first one's address, and what such an access costs, by that address's place in its 128 bytes: 0 while it is not known.
+P_LANES, P_SPACE, P_OFFSETS, P_COSTS = 64, 72, 80, 80 + 32 * 8
+SITE_BYTES = P_COSTS + 32 * 8
+COUNTS = 3  # words of a block of code: times run, lanes, times its branch split a warp
 SECTOR, LINE = 32, 128
 
 T_ENTER, T_SHARED, T_GLOBAL, T_LOCAL, T_MBARRIER, T_BULK = range(1, 7)
@@ -147,7 +154,7 @@ def trace_mbarrier(w, site, code, address, arrivals, nbytes):
 def count_bulk(w, site, address, nbytes, to_shared, mbarrier):
     """A bulk copy of one thread: whole sectors, past the L1."""
     if load_i32(w + L.FLAGS) & L.OBSERVE_COUNT:
-        p = load_i64(w + L.SITES) + site * COUNTER_BYTES
+        p = load_i64(w + L.SITES) + site * SITE_BYTES
         bump(p + C_REQUESTS, 1)
         bump(p + C_LANES, 1)
         bump(p + C_BYTES, nbytes)
@@ -162,55 +169,94 @@ def count_bulk(w, site, address, nbytes, to_shared, mbarrier):
 
 
 @inner
+def same_pattern(w, p, lanes, space, first):
+    """Whether the lanes' addresses lie to each other as they did at this site's last access."""
+    if load_i64(p + P_LANES) != lanes | 1 << 32 or load_i64(p + P_SPACE) != space:
+        return False
+    return lanes_apart(w + L.SCRATCH_ADDRESS, first, p + P_OFFSETS) & lanes == 0
+
+
+@inner
+def keep_pattern(w, p, lanes, space, first):
+    store_i64(p + P_LANES, lanes | 1 << 32)
+    store_i64(p + P_SPACE, space)
+    for lane in range(32):
+        store_i64(p + P_OFFSETS + 8 * lane, load_i64(w + L.SCRATCH_ADDRESS + 8 * lane) - first)
+        store_i64(p + P_COSTS + 8 * lane, 0)
+
+
+@inner
 def count_access(w, mask, site, nbytes, kind, space):
     if mask == 0:
         return
-    p = load_i64(w + L.SITES) + site * COUNTER_BYTES
+    p = load_i64(w + L.SITES) + site * SITE_BYTES
     scratch = load_i64(grid_of(w) + G_SCRATCH)
     banks = scratch + 8 * MAX_LINES
     lanes = popcount(mask)
     bump(p + C_REQUESTS, 1)
     bump(p + C_LANES, lanes)
     bump(p + C_BYTES, lanes * nbytes)
-    address = load_i64(w + L.SCRATCH_ADDRESS)
+    lane = 0
+    while not mask >> lane & 1:
+        lane += 1
+    first = load_i64(w + L.SCRATCH_ADDRESS + 8 * lane)
     if space == L.SPACE_GENERIC:
-        some = address
-        for lane in range(31, -1, -1):
-            if mask >> lane & 1:
-                some = load_i64(w + L.SCRATCH_ADDRESS + 8 * lane)
-        window = (some >> L.WINDOW_SHIFT) & 0xFF
+        window = (first >> L.WINDOW_SHIFT) & 0xFF
         space = L.SPACE_SHARED if window == 1 else L.SPACE_LOCAL if window == 2 else L.SPACE_GLOBAL
     least = (lanes * nbytes + SECTOR - 1) // SECTOR
-    row = is_row(w, mask, nbytes)
-    if space == L.SPACE_SHARED:
-        passes = max(1, nbytes // 4) if row and address & 3 == 0 else wavefronts(w, mask, nbytes, banks)
-        bump(p + C_WAVEFRONTS, passes)
-        bump(p + C_IDEAL, max(1, (lanes * nbytes + 127) // 128))
-        trace(w, (T_SHARED << 60) | (site << 32) | passes, scratch, 0)
-        return
-    bump(p + C_IDEAL, least)
     if space == L.SPACE_LOCAL:  # lanes' words lie side by side
+        bump(p + C_IDEAL, least)
         bump(p + C_SECTORS, least)
         bump(p + C_LINES, (least + 3) // 4)
         bump(p + C_PASSES, (least + 3) // 4)
         trace(w, (T_LOCAL << 60) | (site << 32) | (((least + 3) // 4) << 8) | ((least + 3) // 4), scratch, 0)
         return
-    n = find_row_lines(address, nbytes, scratch) if row else find_lines(w, mask, nbytes, scratch)
-    sectors = 0
-    for k in range(n):
-        word = load_i64(scratch + 8 * k)
-        sectors += (word & 1) + (word >> 1 & 1) + (word >> 2 & 1) + (word >> 3 & 1)
-    passes = max(1, nbytes // 4) if row and address & 3 == 0 else wavefronts(w, mask, nbytes, banks)
+    shared = space == L.SPACE_SHARED
+    bits = np.int64(mask) & 0xFFFFFFFF
+    known = np.int64(0)
+    place = p + P_COSTS + 8 * ((first >> 2) & 31)
+    if first & 3 == 0:
+        if same_pattern(w, p, bits, np.int64(space), first):
+            known = load_i64(place)
+        else:
+            keep_pattern(w, p, bits, np.int64(space), first)
+    traced = load_i64(w + L.TRACE) != 0
+    n, sectors, passes = known >> 32, (known >> 16) & 0xFFFF, known & 0xFFFF
+    if known == 0 or (traced and not shared):
+        row = is_row(w, mask, nbytes)
+        passes = np.int64(max(1, nbytes // 4) if row and first & 3 == 0 else wavefronts(w, mask, nbytes, banks))
+        if not shared:
+            n = np.int64(find_row_lines(first, nbytes, scratch) if row else find_lines(w, mask, nbytes, scratch))
+            sectors = np.int64(0)
+            for k in range(n):
+                word = load_i64(scratch + 8 * k)
+                sectors += (word & 1) + (word >> 1 & 1) + (word >> 2 & 1) + (word >> 3 & 1)
+        if first & 3 == 0:
+            store_i64(place, (n << 32) | (sectors << 16) | passes)
+    if shared:
+        bump(p + C_WAVEFRONTS, passes)
+        bump(p + C_IDEAL, max(1, (lanes * nbytes + 127) // 128))
+        trace(w, (T_SHARED << 60) | (site << 32) | passes, scratch, 0)
+        return
+    bump(p + C_IDEAL, least)
     bump(p + C_SECTORS, sectors)
     bump(p + C_LINES, n)
     bump(p + C_PASSES, passes)
-    trace(w, (T_GLOBAL << 60) | (site << 32) | (n << 8) | passes, scratch, n)
+    if traced:
+        trace(w, (T_GLOBAL << 60) | (site << 32) | (n << 8) | passes, scratch, n)
+
+
+@machine_function("void(int64,int32)")
+def vg_split(w, block):
+    """The branch at a block's end has sent lanes both ways."""
+    if load_i32(w + L.FLAGS) & L.OBSERVE_COUNT:
+        bump(load_i64(w + L.COUNTS) + 8 * COUNTS * block + 16, 1)
 
 
 @machine_function("void(int64,int32)")
 def vg_enter(w, block):
     """A block of code starts: times run, lanes that run it."""
-    p = load_i64(w + L.COUNTS) + 16 * block
+    p = load_i64(w + L.COUNTS) + 8 * COUNTS * block
     mask = load_i32(w + L.MASK)
     bump(p, 1)
     bump(p + 8, popcount(mask))

@@ -39,6 +39,7 @@ class LaunchOptions:
     profile: bool = False  # count every block; else only a few, spread over the grid
     deadline: float | None = None  # seconds of wall time; None for no limit
     cooperative: bool = False
+    trace: bool = True  # count and trace a few blocks for the clock, which else cannot say how long the launch takes
     samples_only: bool = False  # run the few blocks that the clock looks at, and no others: results are incomplete
     sms: int = 108
     workers: int | None = None  # threads; None: two where blocks are independent and nothing watches
@@ -60,7 +61,7 @@ class Counters:
 
     blocks: int
     counted_blocks: int
-    runs: np.ndarray  # per block of code: times a warp ran it, lanes that did
+    runs: np.ndarray  # per block of code: times a warp ran it, lanes that did, times its branch split the warp
     code: Code = field(repr=False)
     sites: np.ndarray = field(repr=False)  # per memory site: count.COUNTER_BYTES // 8 words
     trace: "Trace" = field(repr=False)
@@ -194,8 +195,8 @@ class _Worker:
         self.params = np.zeros(max(kernel.param_bytes, 8) + 16, np.uint8)
         self.symbols = np.array([kernel.module.symbols[s][0] for s in code.symbols] or [0], np.int64)
         self.cache = np.zeros((len(code.sites) or 1, state.CACHE_WORDS), np.int64)
-        self.counts = np.zeros((len(code.blocks), 2), np.int64)
-        self.sites = np.zeros((len(code.sites) or 1, count.COUNTER_BYTES // 8), np.int64)
+        self.counts = np.zeros((len(code.blocks), count.COUNTS), np.int64)
+        self.sites = np.zeros((len(code.sites) or 1, count.SITE_BYTES // 8), np.int64)
         self.site_table = np.array(
             [
                 (
@@ -243,7 +244,7 @@ class _Worker:
         self.params[: len(args)] = np.frombuffer(args, np.uint8)
         self.cache[:] = 0
         self.counts[:] = 0
-        self.sites[:] = 0
+        self.sites[:, : count.P_LANES // 8 + 1] = 0  # the counters, and whether there is a pattern
         self.trace[:, :, -1] = 0
         g[state.G_ALLOCS // 8] = table.ctypes.data
         g[state.G_NALLOCS // 8] = nallocs
@@ -315,7 +316,7 @@ def launch(
     resident = min(nblocks, MAX_RESIDENT)
     if options.cooperative and code.uses_grid:
         resident = nblocks
-    samples = sample(grid)
+    samples = sample(grid) if options.trace else []
     for k, worker in enumerate(workers):
         worker.prepare(args[: kernel.param_bytes], table, len(memory.allocations), acquired)
         s = worker.schedule
@@ -361,7 +362,8 @@ def _trace(workers, samples, table) -> Trace:
             )
             parts.append(row[:n])
             starts.append(starts[-1] + n)
-    return Trace(samples, np.concatenate(parts), np.array(starts, np.int64), table[:, [0, 1, state.ALLOC_INDEX]])
+    words = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    return Trace(samples, words, np.array(starts, np.int64), table[:, [0, 1, state.ALLOC_INDEX]])
 
 
 def _workers(kernel, code, block, shared, n) -> list[_Worker]:
@@ -451,7 +453,7 @@ def _explained(worker: _Worker) -> bool:
 
 def _result(kernel, code, workers, outcomes, nblocks, memory, block, trace) -> LaunchResult:
     counts = sum(w.counts for w in workers)
-    sites = sum(w.sites for w in workers)
+    sites = sum(w.sites[:, : count.COUNTER_BYTES // 8] for w in workers)
     counted = sum(int(w.schedule[schedule.S_COUNTED]) for w in workers)
     work = sum(w.schedule for w in workers)
     busiest = max(int(w.schedule[schedule.S_WORK_MAX]) for w in workers)

@@ -45,8 +45,10 @@ def kernel_time(card, kernel, grid, block, shared: int, registers: int, result, 
     0 if unknown; result: LaunchResult; mix: pipe -> instructions of its machine code (model.sass), where known. The
     same launch gives the same figures on every machine.
     """
+    fits = occupancy(card.cc, block[0] * block[1] * block[2], registers, shared)
+    empty = Estimate(timing(card.key).graph_node_us - NODE_GAP_US, "latency", occupancy=fits)
     if result.fault is not None:  # its trace may name memory that is nobody's
-        return Estimate(timing(card.key).graph_node_us - NODE_GAP_US, "latency")
+        return empty
     trace = result.counters.trace
     known, seen = _known.setdefault(kernel, {}), None
     if result.counters.counted_blocks and len(trace.words):
@@ -55,8 +57,7 @@ def kernel_time(card, kernel, grid, block, shared: int, registers: int, result, 
             return known[seen]
     case = cases.prepare(card, kernel, grid, block, shared, registers, result, mix)
     if case is None:
-        fits = occupancy(card.cc, block[0] * block[1] * block[2], registers, shared)
-        return Estimate(timing(card.key).graph_node_us - NODE_GAP_US, "latency", occupancy=fits)
+        return empty
     if len(known) > MAX_KNOWN:
         known.clear()
     key = case.digest()  # the same wherever memory lies

@@ -34,6 +34,11 @@ _RULES = [
         "let whole warps take the same branch; use blocks of a multiple of 32 threads",
     ),
     (
+        "Branch efficiency",
+        lambda m: m.value < 80,
+        "branch on what a whole warp shares (threadIdx.x // 32), or compute both sides and select",
+    ),
+    (
         "Theoretical occupancy",
         lambda m: m.value < 40,
         "smaller blocks, fewer registers or less shared memory a block, whichever limits it",

@@ -92,7 +92,7 @@ def by_line(counters) -> list[Line]:
     """The student's lines that did anything, in order."""
     instructions: dict[int, float] = {}
     threads: dict[int, float] = {}
-    for code, (runs, lanes) in zip(counters.code.blocks, counters.runs, strict=True):
+    for code, (runs, lanes, _) in zip(counters.code.blocks, counters.runs, strict=True):
         for _, line, *_ in code:
             instructions[line] = instructions.get(line, 0.0) + float(runs) * counters.scale
             threads[line] = threads.get(line, 0.0) + float(lanes) * counters.scale
@@ -126,7 +126,7 @@ def threads_per_instruction(counters) -> float:
 def instruction_mix(counters) -> dict[str, float]:
     """Pipe -> warp instructions of PTX, over the grid. What ptxas removes (moves, parameters) is not counted."""
     mix = dict.fromkeys(costs.PIPES, 0.0)
-    for code, (runs, _) in zip(counters.code.blocks, counters.runs, strict=True):
+    for code, (runs, *_) in zip(counters.code.blocks, counters.runs, strict=True):
         for op, *_ in code:
             pipe, slots, _ = costs.cost(tuple(op.split(".")))
             if slots:
@@ -134,10 +134,19 @@ def instruction_mix(counters) -> dict[str, float]:
     return mix
 
 
+def branches(counters) -> tuple[float, float]:
+    """(conditional branches that warps ran, those of them that sent their lanes both ways), over the grid."""
+    total = split = 0.0
+    for succs, (runs, _, parted) in zip(counters.code.succs, counters.runs, strict=True):
+        if len(set(succs)) == 2:
+            total, split = total + float(runs), split + float(parted)
+    return total * counters.scale, split * counters.scale
+
+
 def count_ops(counters, *prefixes: str) -> float:
     """Warp instructions whose opcode starts so, over the grid."""
     total = 0.0
-    for code, (runs, _) in zip(counters.code.blocks, counters.runs, strict=True):
+    for code, (runs, *_) in zip(counters.code.blocks, counters.runs, strict=True):
         total += float(runs) * sum(op.startswith(prefixes) for op, *_ in code)
     return total * counters.scale
 
@@ -145,7 +154,7 @@ def count_ops(counters, *prefixes: str) -> float:
 def flops(counters) -> float:
     """Floating-point operations of FP32 and FP64: an FMA counts two; lanes that are masked off do not count."""
     total = 0.0
-    for code, (_, lanes) in zip(counters.code.blocks, counters.runs, strict=True):
+    for code, (_, lanes, _) in zip(counters.code.blocks, counters.runs, strict=True):
         for op, *_ in code:
             parts = op.split(".")
             if parts[-1] in ("f32", "f64") and parts[0] in ("fma", "add", "sub", "mul", "mad"):

@@ -5,7 +5,17 @@ from dataclasses import dataclass, field
 
 from ..model import Estimate, kernel_time, timing
 from . import advice
-from .counters import Access, Line, by_kind, by_line, count_ops, flops, instruction_mix, threads_per_instruction
+from .counters import (
+    Access,
+    Line,
+    branches,
+    by_kind,
+    by_line,
+    count_ops,
+    flops,
+    instruction_mix,
+    threads_per_instruction,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +303,13 @@ def _instructions(counters, time):
         "active lanes; 32 without divergence",
     )
     yield Metric(section, "Warp execution efficiency", "", 100 * threads / 32, "%", True, "of lanes that do something")
+    every, split = branches(counters)
+    if every:
+        uniform = "smsp__sass_average_branch_targets_threads_uniform.pct"
+        text = "of the branches with a condition, those that all lanes of a warp decide alike"
+        yield Metric(section, "Branch efficiency", uniform, 100 * (1 - split / every), "%", True, text)
+        text = "that parted a warp; ptxas may make short ones into predicates"
+        yield Metric(section, "Divergent branches", "", split, "", True, text)
     mix = instruction_mix(counters)
     total = sum(mix.values()) or 1.0
     for pipe, n in mix.items():
@@ -345,7 +362,7 @@ def _stalls(time):
             yield Metric(
                 "Warp states",
                 name,
-                f"smsp__average_warps_issue_stalled_{name.replace(' ', '_')}",
+                f"smsp__pcsamp_warps_issue_stalled_{name.replace(' ', '_')}",
                 100 * part,
                 "%",
                 False,
