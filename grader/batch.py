@@ -60,7 +60,7 @@ def run(
 ) -> Iterator[tuple[int, dict]]:
     """(index, record) of every task, as they are done; up to `jobs` at a time, each in a bench of its own.
 
-    first: a bench that is open. another: opens one more. When the iteration is left early, what is being graded is
+    first: a bench that is open. another: opens one more; where that fails, fewer are graded at a time. When the iteration is left early, what is being graded is
     finished and kept; what has not begun is not begun.
     """
     free: queue.SimpleQueue[Bench] = queue.SimpleQueue()
@@ -81,8 +81,6 @@ def run(
         try:
             for done in as_completed(waiting):
                 yield waiting[done], done.result()
-            for future in more:
-                future.result()  # a bench that did not start
         finally:
             for future in (*waiting, *more):
                 future.cancel()

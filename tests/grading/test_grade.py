@@ -204,7 +204,7 @@ def test_the_page_stands_alone_and_text_of_students_is_harmless_in_it(records):
 
 
 def test_commands_grade_report_and_exit_as_promised(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("grader.bench.Bench", FakeBench)
+    monkeypatch.setattr("grader.cli_grade.Bench", FakeBench)
     monkeypatch.chdir(tmp_path)
     for answer in ("right", "zeros"):
         (tmp_path / f"transpose_{answer}.py").write_text(answer)
@@ -226,6 +226,9 @@ def test_commands_grade_report_and_exit_as_promised(tmp_path, monkeypatch, capsy
     assert "gone.py" in said.err and "AC" in said.out
 
 
+FILES = ("--json", "--html", "--junit", "--gradescope", "--results")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -235,17 +238,27 @@ def test_commands_grade_report_and_exit_as_promised(tmp_path, monkeypatch, capsy
         (["grade", "x.py", "--device", "cuda:99"], "GPU"),
         (["grade", "."], "nothing to grade"),
         (["hint", "nope"], "no exercise"),
+        *((["grade", "x.py", option, "gone/x"], "there is no folder gone") for option in FILES),
+        *((["grade", "x.py", option, "."], "is a folder: name a file") for option in FILES),
+        (["grade", "x.py", "--pages", "gone/deep"], "there is no folder gone"),
+        (["grade", "transpose.py", "--device", "virtual", "--results", "transpose.py"], "file is not a database"),
+        (["run", "--timeline", "x.foo", "transpose.py"], "name a .png, .svg, .pdf file, or a .json"),
+        (["run", "--timeline", "gone/x.png", "transpose.py"], "there is no folder gone"),
+        (["grade", "a\x1b[2J.py"], "a\\x1b[2J.py"),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence_and_exit_status_2(tmp_path, monkeypatch, capsys, arguments, words):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "transpose.py").write_text("this is no database" * 10)
+    if arguments == ["grade", "."]:
+        (tmp_path / "transpose.py").unlink()
     assert cli.main(arguments) == 2
     err = capsys.readouterr().err.strip()
     assert words in err and "\n" not in err
 
 
 def test_a_fault_of_the_grader_is_exit_status_3(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("grader.bench.Bench", FakeBench)
+    monkeypatch.setattr("grader.cli_grade.Bench", FakeBench)
     monkeypatch.setattr(NumpyDevice, "lost", 99)
     (tmp_path / "transpose_right.py").write_text("right")
     assert cli.main(["grade", str(tmp_path), "--device", "virtual"]) == 3

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from grader import cli, problems, report
+from grader import cli_grade, exits, problems, report
 from grader.nb.nbgrader import states
 from grader.report import gradescope
 
@@ -59,8 +59,8 @@ def test_gradescope_gets_one_test_a_rule():
 def test_gradescope_gets_no_zero_for_a_failure_of_the_grader(tmp_path, capsys):
     with pytest.raises(ValueError, match="no results for Gradescope: 00_mend"):
         gradescope.results([record("AC"), record("IE", "the disk is full")])
-    assert cli._gradescope(str(tmp_path / "results.json"), [record("IE", "the disk is full")]) == cli.FAILED
+    assert cli_grade._gradescope(str(tmp_path / "results.json"), [record("IE", "the disk is full")]) == exits.FAILED
     assert not (tmp_path / "results.json").exists()
     assert "the disk is full" in capsys.readouterr().err
-    assert cli._gradescope(str(tmp_path / "results.json"), [record("WA")]) == 0
+    assert cli_grade._gradescope(str(tmp_path / "results.json"), [record("WA")]) == 0
     assert json.loads((tmp_path / "results.json").read_text())["score"] == 0.0

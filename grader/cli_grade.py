@@ -1,0 +1,184 @@
+"""`grader grade`: submissions in, verdicts on the terminal and in files out."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from contextlib import closing
+from functools import partial
+
+from rich.console import Console
+
+from grader import batch, devices, problems, report
+from grader.bench import Bench
+from grader.exits import FAILED, INTERRUPTED, refuse
+from grader.report import files, gradescope, junit
+from grader.results import Store, Unusable
+
+PLAIN_WIDTH = 120  # columns, where the output is no terminal
+QUIET_S = 15.0  # between two lines of progress, where the output is no terminal
+
+
+def main(args: argparse.Namespace) -> int:
+    """Carry out the command; its exit status."""
+    try:
+        exercise = problems.get(args.exercise).name if args.exercise else None
+        spec = devices.resolve(args.device)
+        _known_card(spec)
+        _check_files(args)
+    except (LookupError, ValueError) as e:  # Unwritable is a ValueError
+        return refuse(str(e))
+    tasks = list(batch.plan(args.paths, exercise))
+    status = 0
+    for task in tasks:
+        if isinstance(task, batch.Skipped):
+            status = refuse(task.message)
+    tasks = [t for t in tasks if not isinstance(t, batch.Skipped)]
+    if not tasks:
+        return status or refuse("nothing to grade: no .py file and no notebook there")
+    try:
+        with Store(args.results) as store:
+            return _grade_all(args, tasks, spec, store) or status
+    except Unusable as e:
+        return refuse(str(e))
+
+
+def _grade_all(args: argparse.Namespace, tasks: list, spec: str, store) -> int:
+
+    console, records = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH), {}
+    start, interrupted = time.perf_counter(), False
+    jobs = 1 if spec.startswith("cuda") else args.jobs or _worth_while(len(tasks))
+    open_bench = partial(Bench, spec, trust=args.trust_submissions)
+    try:
+        bench = open_bench()
+    except RuntimeError as e:
+        print(f"grader: the grader could not start: {e}", file=sys.stderr)
+        return FAILED
+    with bench:
+        about = bench.device.describe()
+        console.print(f"Device: {about['name']}, times are {about['kind']}", highlight=False)
+        if about.get("not_watched"):
+            console.print(f"The card's clock and neighbours are not watched: {about['not_watched']}", highlight=False)
+        warm = time.perf_counter() - start
+        progress = Progress(len(tasks))
+        try:
+            with closing(
+                batch.run(tasks, bench, partial(_open_another, open_bench), store, args.seed, jobs)
+            ) as results:
+                for index, record in results:
+                    records[index] = record
+                    progress.show(record)
+        except KeyboardInterrupt:
+            interrupted = True
+        progress.end()
+    done = [records[i] for i in sorted(records)]
+    if interrupted:
+        kept = f"kept in {args.results}" if args.results else "not kept: --results FILE keeps them"
+        print(f"interrupted; {len(done)} of {len(tasks)} were graded, and are {kept}", file=sys.stderr)
+    if not done:
+        return INTERRUPTED
+    failed = _write_reports(args, done)
+    if args.detail or len(done) == 1:
+        for record in done:
+            console.print(f"\n{report.printable(record['submission'])}", highlight=False, markup=False)
+            console.print(report.detail(record))
+    else:
+        console.print(report.table(done))
+    console.print(_pace(done, warm, time.perf_counter() - start - warm, jobs), highlight=False)
+    for r in (r for r in done if r["code"] == "IE"):
+        said = report.printable(f"{r['submission']}: {r['message']}")
+        print(f"grader: {said}\n{report.lines(r['output'])}", file=sys.stderr)
+        failed = FAILED
+    return INTERRUPTED if interrupted else failed
+
+
+def _open_another(open_bench) -> Bench:
+    try:
+        return open_bench()
+    except RuntimeError as e:
+        print(f"grader: fewer at a time, because one more did not start: {e}", file=sys.stderr)
+        raise
+
+
+def _check_files(args: argparse.Namespace) -> None:
+    """Raise Unwritable for what could not be written, before anything is graded."""
+
+    for path in (args.json, args.html, args.junit, args.gradescope, args.results):
+        if path is not None:
+            files.check(path)
+    if args.pages:
+        files.make_folder(args.pages)
+
+
+def _write_reports(args: argparse.Namespace, records: list[dict]) -> int:
+
+    try:
+        if args.json:
+            files.write(args.json, json.dumps(records, indent=1))
+        if args.html:
+            files.write(args.html, report.page(records))
+        if args.junit:
+            files.write(args.junit, junit.document(records))
+        if args.pages:
+            for name, text in report.pages(records):
+                files.write(os.path.join(args.pages, name), text)
+        return _gradescope(args.gradescope, records) if args.gradescope else 0
+    except files.Unwritable as e:
+        print(f"grader: {e}", file=sys.stderr)
+        return FAILED
+
+
+def _worth_while(tasks: int) -> int:
+    """Benches to open: each takes seconds to start."""
+    return max(1, min(len(os.sched_getaffinity(0)), tasks // 8))
+
+
+def _pace(records: list[dict], warm: float, took: float, jobs: int) -> str:
+    first, *others = (r["wall_seconds"] for r in records)
+    median = sorted(others or [first])[len(others) // 2]
+    rate = f", {60 * len(records) / took:.0f} a minute with --jobs {jobs}" if len(records) > 1 and took else ""
+    return f"{len(records)} graded; start {warm:.1f} s, first {first:.1f} s, median of the others {median:.2f} s{rate}"
+
+
+def _gradescope(path: str, records: list[dict]) -> int:
+
+    try:
+        files.write(path, json.dumps(gradescope.results(records), indent=1))
+    except ValueError as e:
+        print(f"grader: {e}", file=sys.stderr)
+        return FAILED
+    return 0
+
+
+def _known_card(spec: str) -> None:
+    """ValueError for a virtual card that does not exist."""
+    if spec.startswith("virtual"):
+        from grader.vgpu import devices as cards
+
+        cards.parse(spec)
+
+
+class Progress:
+    """How far it is and how long it will take: one line that changes on a terminal, else a line now and then."""
+
+    def __init__(self, total: int):
+        self._total, self._done, self._start = total, 0, time.monotonic()
+        self._said, self._live = self._start, sys.stderr.isatty()
+
+    def show(self, record: dict) -> None:
+        """One more is done."""
+        self._done += 1
+        now = time.monotonic()
+        left = (now - self._start) / self._done * (self._total - self._done)
+        line = f"[{self._done}/{self._total}] {record['code']:4} {report.printable(record['submission'])}, {left:.0f} s left"
+        if self._live:
+            print(f"\r\033[K{line[: os.get_terminal_size(sys.stderr.fileno()).columns - 1]}", end="", file=sys.stderr)
+        elif now - self._said > QUIET_S and self._done < self._total:
+            print(line, file=sys.stderr, flush=True)
+            self._said = now
+
+    def end(self) -> None:
+        """Leave a clean line."""
+        if self._live:
+            print("\r\033[K", end="", file=sys.stderr)
