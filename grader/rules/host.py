@@ -58,9 +58,12 @@ def waits_for_results(e: Evidence) -> Check:
 
 def overlaps(e: Evidence, share: float = 0.3) -> Check:
     """Copies run while kernels run."""
-    got = _counters(e).get("copies_overlapped")
-    if got is None:
+    c = _counters(e)
+    if "copies_us" not in c:
         return unknown("this device does not tell what runs at the same time")
+    if not c["copies_us"]:
+        return failed("nothing is copied", "A kernel that reads the host's memory waits for the link at every access.")
+    got = c["copies_overlapped"]
     said = f"a kernel runs during {got:.0%} of the copies' time"
     if got >= share:
         return passed(said)
@@ -103,6 +106,19 @@ def few_host_waits(e: Evidence, most: int = 1) -> Check:
     return failed(
         f"{said}; {most} in all are asked at most",
         "A stream can wait for an event of another one while the host goes on: event.record(a), event.wait(b).",
+    )
+
+
+def few_launches(e: Evidence, most: Callable[[Sizes], int]) -> Check:
+    """Kernels and graphs are launched no more often than needed."""
+    case = e.timing.case if e.timing else e.runs[-1].case
+    program = e.built.programs[case.name]
+    launches, allowed = sum(isinstance(op, Launch | GraphLaunch) for op in program.ops), most(case.sizes)
+    said = f"{case.name}: the host launches {launches} times"
+    if launches <= allowed:
+        return passed(said)
+    return failed(
+        f"{said}; {allowed} are asked at most", "What always follows each other can be one kernel, or one graph."
     )
 
 
