@@ -103,7 +103,8 @@ def grade_one(submission: Submission, problem: Problem, bench: Bench, store: Sto
             record = report.make(
                 submission.path, verdict, device=about, seed=used, wall_seconds=wall, protections=bench.protections
             )
-            break
+            if record["code"] != "IE":
+                break
         except Exception as e:
             if attempt == 2:
                 said = f"the grader failed: {type(e).__name__}: {e}"

@@ -9,7 +9,7 @@ import pytest
 
 from grader import batch, cli, problems, report, results
 from grader.devices import DeviceLost
-from grader.evidence import Built, RunResult
+from grader.evidence import Built, BuildError, RunResult
 from grader.grade import grade
 from grader.problems.model import Array
 from grader.program import Buffer, Launch, Program
@@ -166,6 +166,22 @@ def test_results_are_on_disk_before_they_are_returned(tmp_path):
     assert json.loads(text)["code"] == "AC"
     assert seed == "5"
     store.close()
+
+
+def test_a_process_that_something_else_killed_is_tried_again(tmp_path):
+    bench, ends = FakeBench(), ["killed", "killed", "killed", "ok"]
+    usual = bench.record
+
+    def record(cells, problem, cases):
+        if (end := ends.pop(0)) == "ok":
+            return usual(cells, problem, cases)
+        return Built(error=BuildError("IE", "was killed by something outside the grader"), status=end)
+
+    bench.record = record
+    with Store(str(tmp_path / "r.db")) as store:
+        first = batch.grade_one(submission("right"), PROBLEM, bench, store, None)
+        assert (first["code"], first["points"], first["ended"], len(ends)) == ("IE", 0, "killed", 2)
+        assert batch.grade_one(submission("right"), PROBLEM, bench, store, None)["code"] == "AC"
 
 
 @pytest.fixture
