@@ -9,7 +9,7 @@ import pytest
 
 from grader import batch, cli, problems, report, results
 from grader.devices import DeviceLost
-from grader.evidence import Built, BuildError, RunResult
+from grader.evidence import BuildError, Built, RunResult
 from grader.grade import grade
 from grader.problems.model import Array
 from grader.program import Buffer, Launch, Program
