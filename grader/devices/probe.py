@@ -109,8 +109,14 @@ def counters_of(counters) -> dict[str, float]:
     global_{load,store,atomic}_{requests,sectors,ideal_sectors}: a request is one warp's instruction, a sector 32 bytes.
     async_requests: those of the global load requests that are asynchronous copies.
     shared_{requests,wavefronts,ideal_wavefronts}: wavefronts over ideal ones are the ways of bank conflict.
+    async_waits_leaving_N: waits of warps for all but the newest N groups of copies. mbarrier_waits, block_barriers: looks of
+    warps at an mbarrier's phase, and their arrivals at a barrier of the block.
     """
     found: Counter = Counter()
+    for block, (runs, *_) in zip(counters.code.blocks, counters.runs.tolist(), strict=True):
+        for op, *_ in block:
+            if what := _waits(op):
+                found[what] += runs
     for site, row in zip(counters.code.sites, counters.sites.tolist(), strict=False):
         requests, _, sectors, wavefronts, ideal, *_ = row
         if wavefronts:
@@ -122,6 +128,16 @@ def counters_of(counters) -> dict[str, float]:
                 found["async_requests"] += requests
     found.setdefault("shared_requests", 0)
     return {name: n * counters.scale for name, n in found.items()}
+
+
+def _waits(op: str) -> str:
+    """The counter of a kind of wait; empty for other opcodes."""
+    op, _, number = op.partition(" ")
+    if op in ("cp.async.wait_group", "cp.async.wait_all"):
+        return f"async_waits_leaving_{number or 0}"
+    if op.startswith(("mbarrier.test_wait", "mbarrier.try_wait")):
+        return "mbarrier_waits"
+    return "block_barriers" if op.startswith(("bar.sync", "barrier.sync", "barrier.cta.sync")) else ""
 
 
 _KINDS = {layout.LOAD: "load", layout.STORE: "store", layout.ATOMIC: "atomic", layout.ASYNC_READ: "load"}

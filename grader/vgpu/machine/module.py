@@ -32,7 +32,7 @@ class Code:
     sites: tuple[Site, ...]
     symbols: tuple[str, ...]  # rows of the table of variables
     quiet: np.ndarray  # per block: 1 when a lane only returns from there
-    blocks: tuple  # per block: tuple of (opcode, line, file) of its instructions
+    blocks: tuple  # per block: tuple of (opcode, line, file) of its instructions; a wait_group's has its number: ".. 1"
     grain: int  # log2 of the fewest bytes that an access to shared memory moves
     global_grain: int
     uses_async: bool
@@ -160,7 +160,7 @@ class Kernel:
             "sites": [[s.op, s.line, s.file, s.block, s.nbytes, s.space, s.kind] for s in sites],
             "symbols": lowered.symbols,
             "quiet": _quiet(body),
-            "blocks": [[[i.op, i.line, i.file] for i in b.instrs] for b in body.blocks],
+            "blocks": [[[_opcode(i), i.line, i.file] for i in b.instrs] for b in body.blocks],
             "grain": _grain(sites, L.SPACE_SHARED),
             "global_grain": _grain(sites, L.SPACE_GLOBAL),
             "uses_async": lowered.uses_async,
@@ -185,6 +185,11 @@ def _grain(sites, space) -> int:
         if s.nbytes and s.space in (space, L.SPACE_GENERIC):
             small = min(small, s.nbytes // elements(s.op))
     return {1: 0, 2: 1, 4: 2}.get(small, 3)
+
+
+def _opcode(instr) -> str:
+    """As it is written, with the number of groups that a wait leaves: counts of waits are told apart by it."""
+    return f"{instr.op} {instr.args[0].value}" if instr.op == "cp.async.wait_group" else instr.op
 
 
 def _quiet(body) -> list[int]:
