@@ -7,7 +7,7 @@ from grader.evidence import Built, CaseRun, Evidence, RunResult
 from grader.program import Buffer, Launch, Program
 
 PROBLEM = problems.get("05_specialised")
-ALL = b"mbarrier.init mbarrier.arrive mbarrier.test_wait\n"
+ALL = b".version 8.0\nmbarrier.init mbarrier.arrive mbarrier.test_wait\n"
 
 
 def evidence(ptx=b".version 8.0\n", **counters) -> Evidence:
@@ -46,6 +46,7 @@ def test_copies_ahead_counts_the_waits_that_happen(counters, groups, holds):
         (ALL.replace(b"arrive", b"other"), {"mbarrier_waits": 40}, False),
         (ALL, {}, None),
     ],
+    ids=("waits", "for show", "nobody arrives", "not counted"),
 )
 def test_an_mbarrier_has_to_be_what_warps_wait_at(ptx, counters, holds):
     assert rules.waits_at_mbarriers(evidence(ptx, **counters)).passed is holds
