@@ -179,7 +179,8 @@ def _checked(outcome: Outcome, problem: Problem, cases: Sequence[Case]) -> Built
     """Everything in the outcome was chosen by the student's process. ProgramError when it is no recording."""
     failed, error, parts = _taken_apart(outcome, cases)
     if error:
-        return Built({}, error, failed, outcome.output)
+        flag = outcome.header["error"].get("flag")
+        return Built({}, error, failed, outcome.output, flags=(str(flag)[:200],) if flag else ())
     programs = {}
     for case, (header, blobs) in zip(cases, parts, strict=True):
         programs[case.name] = Program.from_parts(header, blobs)
@@ -193,7 +194,7 @@ def _taken_apart(outcome: Outcome, cases: Sequence[Case]) -> tuple[tuple[str, ..
     try:
         failed = tuple(str(c)[:2000] for c in list(header["failed_cells"])[:100])
         if header["error"] is not None:
-            code = header["error"]["code"] if header["error"]["code"] in ("CE", "RTE") else "RTE"
+            code = header["error"]["code"] if header["error"]["code"] in ("CE", "RTE", "TLE") else "RTE"
             error = BuildError(code, str(header["error"]["message"])[:4000], str(header["error"]["detail"])[:4000])
             return failed, error, []
         replies = [header["programs"][case.name] for case in cases]

@@ -30,11 +30,11 @@ _kept: list = []  # arrays, until the process ends: freeing one would make the d
 
 
 class Failure(Exception):
-    """The submission cannot be recorded: verdict code, one sentence, compiler text."""
+    """The submission cannot be recorded: verdict code, one sentence, compiler text, what a person should look at."""
 
-    def __init__(self, code: str, message: str, detail: str = ""):
+    def __init__(self, code: str, message: str, detail: str = "", flag: str = ""):
         super().__init__(message)
-        self.code, self.message, self.detail = code, message, detail
+        self.code, self.message, self.detail, self.flag = code, message, detail, flag
 
 
 def warm() -> None:
@@ -76,7 +76,7 @@ def record(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
     request: cells [[label, source]], definitions (run only these), entry {name, kind, params}, cases [{name, args}, for
     a kernel with grid and block] where an argument is {array, dtype, shape, role, where} or {scalar, dtype, value}; kind
     is "kernel" or "function". Reply: programs {case: [header, [indices of its blobs]]}, failed_cells, and error {code,
-    message, detail} or null. `present`: this process has been in use, and what is there is the submission's too.
+    message, detail, flag} or null. `present`: this process has been in use, and what is there is the submission's too.
     """
     warnings.simplefilter("ignore")
     _keep_nothing_on_disk()
@@ -99,7 +99,12 @@ def record(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
                         out.append(blob)
                 reply["programs"][case["name"]] = [header, [places[blob] for blob in contents]]
     except Failure as e:
-        reply["error"] = {"code": e.code, "message": e.message[:MAX_TEXT], "detail": e.detail[:MAX_TEXT]}
+        reply["error"] = {
+            "code": e.code,
+            "message": e.message[:MAX_TEXT],
+            "detail": e.detail[:MAX_TEXT],
+            "flag": e.flag,
+        }
     reply["failed_cells"] = [f"{label}: {what}"[:MAX_TEXT] for label, what in cells.failed.items()]
     return reply, out
 
@@ -280,7 +285,7 @@ def _called(function, case: dict, recorder: Recorder, cells: _Cells):
         raise Failure("RTE", str(e)) from None
     for other in others:
         if said := host.difference(first, other):
-            raise Failure("RTE", f"{function.__name__} {said}")
+            raise Failure("RTE", f"{function.__name__} {said}", flag="the host's code depends on the data")
     return first
 
 

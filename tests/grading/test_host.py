@@ -344,6 +344,7 @@ def test_what_depends_on_the_data_is_refused_in_one_sentence(bench, what):
     _, built = record(bench, body)
     assert built.error.code == "RTE"
     assert words in built.error.message and "\n" not in built.error.message
+    assert built.flags == ("the host's code depends on the data",)
 
 
 @pytest.mark.parametrize(
@@ -351,6 +352,11 @@ def test_what_depends_on_the_data_is_refused_in_one_sentence(bench, what):
     [
         ("1 / 0", "RTE", "solve failed: line 30: ZeroDivisionError"),
         ("twice[1, 128](x)", "RTE", "argument"),
+        (
+            "@cuda.jit\ndef k(x):\n    while x[0] > 0: pass\nd = cuda.to_device(x)\nk[1, 1](d)\ncuda.synchronize()",
+            "TLE",
+            "line 35",
+        ),
         ("{}['x']", "RTE", "line 30: KeyError: 'x'"),
         ("d = cuda.device_array(8, np.float32)\ntwice[1, 4096](d, d)", "RTE", "at most 1024 threads a block"),
         (
