@@ -90,7 +90,8 @@ def _merge(texts: list[bytes]) -> bytes:
     held: set[bytes] = set()
     texts = [_without_repeats(text, held) for text in reversed(texts)]  # callees first
     bodies = [extern.sub(undefined, header.sub(b"", text.rstrip(b"\0"))) for text in texts]
-    return first + b"\n" + b"\n".join(bodies)
+    merged = first + b"\n" + b"\n".join(bodies)
+    return merged + b"\n" + _NAME_SECTION if _NAME in merged else merged
 
 
 _WEAK = re.compile(
@@ -125,9 +126,13 @@ def _end_of_definition(text: bytes, at: int, function: bool) -> int:
     return len(text)
 
 
+_NAME = b"$L__merged_name"  # .loc has to name the function where it says inlined_at: one label, of no name, for all
+_NAME_SECTION = b".section .debug_str\n{\n" + _NAME + b":\n.b8 0\n}\n"
+
+
 def _without_debug_sections(text: bytes) -> bytes:
     text = re.sub(rb"^\s*\.section\s+\.debug_\w+\s*\{.*?^\s*\}", b"", text, flags=re.MULTILINE | re.DOTALL)
-    return re.sub(rb",\s*function_name\s+[^,]+(?=,\s*inlined_at)", b"", text)
+    return re.sub(rb"\bfunction_name\s+[^,]+(?=,\s*inlined_at)", b"function_name " + _NAME, text)
 
 
 def _renumber(text: bytes, by: int) -> bytes:

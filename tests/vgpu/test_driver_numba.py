@@ -21,6 +21,7 @@ from cuda.core.utils import StridedMemoryView
 from numba import cuda, float32, int32
 
 import grader.vgpu
+from grader.vgpu import numba_adapter
 
 N = 1000
 
@@ -272,7 +273,7 @@ def test_core_compiles_c_and_launches_it(dev):
 
 
 def test_machine_code_is_refused_with_a_sentence(dev, capfd, monkeypatch):
-    monkeypatch.setattr("grader.vgpu.driver.abi._said", set())  # each sentence is said once a process
+    monkeypatch.setattr("grader.vgpu.driver.abi._said", {})  # each sentence is said once a process
     source = 'extern "C" __global__ void nothing() {}'
     code = Program(source, "c++", options={"arch": "sm_80"}).compile("cubin")
     with pytest.raises(Exception, match="NO_BINARY_FOR_GPU"):
@@ -399,3 +400,16 @@ def test_debug_kernels_with_device_functions_are_put_together(dev):
     d = cuda.to_device(np.full(8, 6, np.float32))
     halve[1, 32](d)
     assert d.copy_to_host().tolist() == [3] * 8
+
+
+def test_lines_of_inlined_functions_stay_in_ptx_that_is_put_together():
+    loc = b".loc 1 51 1, function_name $L__info_string0, inlined_at 1 178 1\n"
+    one = (
+        b'.version 8.0\n.target sm_80\n.file 1 "a.py"\n'
+        + loc
+        + b".section .debug_str\n{\n$L__info_string0:\n.b8 0\n}\n"
+    )
+    merged = numba_adapter._merge([one, b'.version 8.0\n.target sm_80\n.file 1 "b.cu"\n'])
+    assert b".loc 1 51 1, function_name $L__merged_name, inlined_at 1 178 1" in merged
+    assert merged.count(b".debug_str") == 1
+    assert merged.index(b"$L__merged_name:") > merged.index(b".debug_str")

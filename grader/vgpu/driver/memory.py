@@ -199,8 +199,6 @@ def allocate(context: Context, nbytes: int, kind: str, stream=None, pool=None, f
             f"{nbytes} bytes do not fit into this computer's memory, in which the virtual GPU keeps its own",
         ) from None
     allocation = Allocation(context, address, nbytes, kind, pool, flags)
-    if allocation.shared:  # the host may write it without a call that we see
-        context.memory.written(address, nbytes)
     if recorder.recording():
         _tell_allocation(allocation, stream)
     if kind == "managed":

@@ -52,7 +52,8 @@ class Memory:
         self._heap: Allocation | None = None
 
     def allocate(self, nbytes: int, kind: str = "device", *, label: str | None = None) -> Allocation:
-        """A new allocation, 256-byte aligned, poisoned, marked as never written. Managed memory has its pages to itself.
+        """A new allocation, 256-byte aligned, poisoned, marked as never written where initcheck watches it. Managed memory
+        has its pages to itself.
 
         Raises ValueError for a size that is not positive or an unknown kind, MemoryError when the host has no room.
         """
@@ -70,7 +71,8 @@ class Memory:
         base = np.frombuffer(buffer, np.uint8).ctypes.data if isinstance(buffer, mmap.mmap) else buffer.ctypes.data
         address = -(-(base + RED_ZONE) // align) * align
         allocation = Allocation(address, nbytes, kind, label, self._count, buffer)
-        allocation.init = np.zeros(nbytes, np.uint8)
+        if kind not in ("managed", "host"):  # these the host may write unseen
+            allocation.init = np.zeros(nbytes, np.uint8)
         self._add(allocation)
         self.view(address, nbytes)[:] = POISON
         return allocation

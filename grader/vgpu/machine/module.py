@@ -157,7 +157,7 @@ class Kernel:
         sites = lowered.sites
         meta = {
             "frame_bytes": lowered.frame_bytes,
-            "sites": [[s.op, s.line, s.file, s.block, s.nbytes, s.space, s.kind] for s in sites],
+            "sites": [[s.op, s.line, s.file, s.block, s.nbytes, s.space, s.kind, s.live] for s in sites],
             "symbols": lowered.symbols,
             "quiet": _quiet(body),
             "blocks": [[[_opcode(i), i.line, i.file] for i in b.instrs] for b in body.blocks],

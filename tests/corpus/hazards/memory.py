@@ -842,12 +842,14 @@ del x
 @cuda.jit
 def kernel(out):
     s = cuda.shared.array(0, int32)
+    part, other = s[1:3], s[4:6]
     for k in range(7):
-        s[k] = 3 * k
-    for k in range(7):
-        out[k] = s[k]
+        s[k] = 99
+    part[0] = part[1] = 1
+    other[0] = other[1] = 2
+    out[0], out[1], out[2], out[3], out[4], out[5], out[6] = s[0], s[1], s[2], s[3], s[4], s[5], s[6]
 
 
 out = np.zeros(7, np.int32)
 kernel[1, 1, 0, 28](out)
-assert (out == 3 * np.arange(7)).all()
+assert out.tolist() == [99, 1, 1, 99, 2, 2, 99]
