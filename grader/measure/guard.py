@@ -22,8 +22,8 @@ def floor(problem: Problem, sizes: Mapping[str, int], card: dict) -> float:
     """
     arrays = [p for p in problem.entry.params if isinstance(p, Array)]
     size = {a.name: int(np.prod(a.shape(sizes))) * np.dtype(a.dtype).itemsize for a in arrays}
-    read = sum(size[a.name] for a in arrays if a.role != "output")
-    written = sum(size[a.name] for a in arrays if a.role != "input")
+    read = sum(size[a.name] for a in arrays if a.role in ("input", "inout"))
+    written = sum(size[a.name] for a in arrays if a.role in ("output", "inout"))
     seconds = 0.0
     if rate := card.get("memory_bytes_per_s"):
         seconds = (read + max(0, written - card.get("l2_bytes", written))) / rate

@@ -13,7 +13,7 @@ from grader.evidence import Built, CardState, Evidence, Fault, RunResult, Side
 from grader.measure import Policy, guard, sizing
 from grader.measure.rounds import orders
 from grader.measure.statistics import ERROR, allowed, interval, overall_error, votes
-from grader.problems.model import Case
+from grader.problems.model import Array, Case
 from grader.program import Buffer, Program
 from grader.rules.speed import fast_enough
 
@@ -273,8 +273,11 @@ def test_a_submission_whose_own_times_scatter_is_flagged():
 
 
 def test_a_time_below_what_the_card_can_do_is_not_believed():
+    more = Array("work", lambda s: (s["n"] * 100,), "scratch")
+    scratch = replace(PROBLEM, entry=replace(PROBLEM.entry, params=(*PROBLEM.entry.params, more)))
     card = {"memory_bytes_per_s": 1000.0, "l2_bytes": 156, "flop_per_s": 1e12}
     assert guard.floor(PROBLEM, {"n": 64}, card) == pytest.approx((256 + 100) / 1000)
+    assert guard.floor(scratch, {"n": 64}, card) == pytest.approx((256 + 100) / 1000)
     matmul = problems.get("02_matmul")
     assert guard.floor(matmul, {"m": 64, "k": 64, "n": 64}, {"flop_per_s": 1e6}) == pytest.approx(2 * 64**3 / 1e6)
     assert guard.floor(PROBLEM, {"n": 64}, {}) == 0.0
