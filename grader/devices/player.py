@@ -41,6 +41,7 @@ class Player:
     at: Callable[[tuple[str, int] | None], None] = lambda place: (
         None
     )  # told which line is replayed, if nobody takes time
+    busy: Callable[[int], None] = lambda nbytes: None  # told of bytes that the host itself has copied or written
     _libraries: dict[str, object] = field(default_factory=dict)
     _functions: dict[tuple[str, str], tuple] = field(default_factory=dict)
 
@@ -66,7 +67,7 @@ class Player:
         scratch = Memory(p.Buffer(flush, "device", "temp"), 0) if flush else None
         priorities = program.priorities or (0,) * len(program.streams)
         streams = [_stream(*of) for of in zip(program.streams, priorities, strict=True)]
-        steps = Steps(program, memory, streams, functions, self.ordinal, backwards=not flush)
+        steps = Steps(program, memory, streams, functions, self.ordinal, not flush, self.busy)
         try:
             for i, (b, m) in enumerate(zip(program.buffers, memory, strict=True)):
                 if i in later:

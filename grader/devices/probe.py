@@ -5,11 +5,13 @@ from dataclasses import replace
 from itertools import islice
 
 import grader.vgpu
+from grader.vgpu.driver.abi import LOCK
 from grader.vgpu.driver.clock import CLOCK
 from grader.vgpu.driver.memory import find
 from grader.vgpu.driver.paging import TOTALS, Totals
 from grader.vgpu.driver.state import driver
 from grader.vgpu.jit import layout
+from grader.vgpu.model.cards import timing
 from grader.vgpu.sanitize import host
 from grader.vgpu.timeline import COPIES, Timeline
 
@@ -42,6 +44,12 @@ class VirtualProbe:
     def at(self, place: tuple[str, int] | None) -> None:
         """The line of the submission whose operation is replayed."""
         host.tell_place(place)
+
+    def busy(self, nbytes: int) -> None:
+        """The host itself has copied or written so many bytes. An estimate: at the rate of the driver's staging copies,
+        which the host's memory bounds."""
+        with LOCK:
+            CLOCK.spend(nbytes / (timing(grader.vgpu.active()[0].key).pageable_to_device_gbs * 1e3))
 
     def stop(self) -> None:
         """See no more launches."""

@@ -33,8 +33,16 @@ class Steps:
     """What is there while a program runs: its memory, streams, events and graphs."""
 
     def __init__(
-        self, program: Program, memory: list[Memory], streams: list, functions: dict, ordinal: int, backwards: bool
+        self,
+        program: Program,
+        memory: list[Memory],
+        streams: list,
+        functions: dict,
+        ordinal: int,
+        backwards: bool,
+        busy: Callable[[int], None],
     ):
+        self._busy = busy  # told of bytes that the host itself has copied or written
         self._backwards = backwards  # see `synchronize`
         self._program, self._memory, self._streams = program, memory, streams
         self._functions = functions  # (module, kernel) -> CUfunction, [(offset, size)] of its parameters
@@ -154,10 +162,19 @@ class Steps:
 
     def _host_write(self, op: p.HostWrite) -> Step:
         blob = self._program.blobs[op.blob]
-        return lambda: self._memory[op.to.buffer].write(op.to.offset, blob)
+
+        def write():
+            self._memory[op.to.buffer].write(op.to.offset, blob)
+            self._busy(len(blob))
+
+        return write
 
     def _host_copy(self, op: p.HostCopy) -> Step:
-        return lambda: ctypes.memmove(self._at(op.to), self._at(op.source), op.nbytes)
+        def copy():
+            ctypes.memmove(self._at(op.to), self._at(op.source), op.nbytes)
+            self._busy(op.nbytes)
+
+        return copy
 
     def _register(self, op: p.Register) -> Step:
         return lambda: self._memory[op.place.buffer].register(op.place.offset, op.nbytes)

@@ -290,6 +290,14 @@ def test_blocking_copies_and_calls_cost_the_hosts_time(bench):
     assert 5e-6 < again.seconds - once.seconds < 2e-5  # a copy's latency
 
 
+def test_what_the_host_copies_itself_costs_time(bench):
+    body = "d = cuda.to_device(x)\ntwice[1, 128](d, d)\nd.copy_to_host(y)"
+    staged = "p = np.empty_like(x)\n" + body.replace("(y)", "(p)") + "\ny[:] = p"
+    program, _, result = played(bench, staged, x="pageable", y="pageable", timed=True)
+    assert kinds(program)[-1] == "host_copy"
+    assert result.seconds > played(bench, body, x="pageable", y="pageable", timed=True)[2].seconds
+
+
 def test_pageable_copies_are_slower_and_do_not_overlap(bench):
     body = "d = cuda.to_device(x)\ntwice[1, 128](d, d)\nd.copy_to_host(y)"
     times = [played(bench, body, x=where, y=where, timed=True)[2].seconds for where in ("pinned", "pageable")]
