@@ -53,9 +53,17 @@ def _page(title: str, records: Sequence[dict], shown: Sequence[dict], link: Call
 
 
 def _short(paths: Sequence[str]) -> Callable[[dict], str]:
-    """Names without the folder that all have in common."""
-    common = os.path.commonpath([os.path.dirname(os.path.abspath(p)) for p in paths])
-    return lambda r: os.path.relpath(os.path.abspath(r["submission"]), common)
+    """Names without what all have in common: the folders before, and, of "anna/unit/kernel.py", those behind."""
+    parts = [os.path.abspath(p).split(os.sep) for p in dict.fromkeys(paths)]
+    least = min(map(len, parts)) - 1  # something is left of each
+    before = _alike(parts, range(least))
+    after = _alike(parts, range(-1, -1 - (least - before), -1))
+    return lambda r: os.sep.join(os.path.abspath(r["submission"]).split(os.sep)[before : -after or None])
+
+
+def _alike(parts: Sequence[Sequence[str]], places: range) -> int:
+    """In how many of the places, from the first on, all have the same."""
+    return next((n for n, i in enumerate(places) if len({p[i] for p in parts}) > 1), len(places))
 
 
 def _slug(path: str) -> str:

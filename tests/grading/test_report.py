@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from grader import problems, report
-from grader.report import files, junit, overview
+from grader.report import files, html, junit, overview
 from grader.report.printable import lines, printable
 
 PROBLEM = problems.get("00_mend")
@@ -123,6 +123,20 @@ def test_a_page_each_and_one_for_the_class(tmp_path):
     assert list(made) == ["001-x-anna-00_mend.html", "002-etc-ben-00_mend.html", "index.html"]
     assert "ben.py" not in made["001-x-anna-00_mend.html"]
     assert 'href="001-x-anna-00_mend.html"' in made["index.html"] and 'name="viewport"' in made["index.html"]
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["in/anna/u/k.py", "in/ben/u/k.py"], ["anna", "ben"]),
+        (["in/anna_k.py", "in/ben_k.py"], ["anna_k.py", "ben_k.py"]),
+        (["in/anna/k.py", "in/anna/l.py", "in/k.py"], ["anna/k.py", "anna/l.py", "k.py"]),
+        (["k.py", "k.py"], ["k.py", "k.py"]),
+    ],
+)
+def test_names_are_as_long_as_they_differ(paths, names):
+    short = html._short(paths)
+    assert [short({"submission": p}) for p in paths] == names
 
 
 # ---- files
