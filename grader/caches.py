@@ -1,8 +1,7 @@
-"""Where compiled machine code is kept between runs, for the processes that the grader starts."""
+"""Where compiled machine code is kept between runs: the processes that the grader starts use what scripts and notebooks use."""
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -10,8 +9,12 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-_KEPT = 3  # versions
-_FILL = "from grader.devices.worker import warm_virtual; warm_virtual()"
+_FILL = """
+from grader.devices.worker import warm_virtual
+from grader.vgpu.jit.compile import version_dir
+warm_virtual()
+print(version_dir())
+"""
 
 
 @cache
@@ -24,12 +27,14 @@ def folder() -> Path:
         with tempfile.TemporaryFile(dir=wanted):
             return wanted
     except OSError:
-        return Path(tempfile.mkdtemp(prefix="cuda-camp-"))
+        wanted = Path(tempfile.mkdtemp()) / "cuda-camp"
+        wanted.mkdir()
+        return wanted
 
 
 def environment() -> dict[str, str]:
-    """Environment variables that point numba and the virtual GPU there."""
-    return {"NUMBA_CACHE_DIR": str(_current() / "numba"), "GRADER_CACHE_DIR": str(_current() / "kernels")}
+    """Environment variables that point the virtual GPU there."""
+    return {"XDG_CACHE_HOME": str(folder().parent)}
 
 
 def fill() -> None:
@@ -37,26 +42,25 @@ def fill() -> None:
 
     RuntimeError with what the compiling process said when it fails.
     """
-    marker = _current() / "filled"
-    if marker.exists():
+    marker = folder() / f"filled-{_stamp()}"
+    if marker.exists() and Path(marker.read_text()).exists():
         return
     print("first run on this machine: compiling the virtual GPU, about half a minute", file=sys.stderr, flush=True)
     variables = {**os.environ, **environment(), "GRADER_DEVICE": "virtual:"}
     done = subprocess.run([sys.executable, "-c", _FILL], env=variables, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"the virtual GPU does not start: {done.stderr[-4000:]}")
-    marker.touch()
-    for old in sorted(folder().glob("version-*"), key=os.path.getmtime)[:-_KEPT]:
-        shutil.rmtree(old, ignore_errors=True)
+    for old in folder().glob("filled-*"):
+        if not Path(old.read_text()).exists():  # its code has made room for newer versions
+            old.unlink(missing_ok=True)
+    marker.write_text(done.stdout.splitlines()[-1])
 
 
 @cache
-def _current() -> Path:
-    """The part for this very version: numba's own cache does not notice a change in what a function calls."""
+def _stamp() -> str:
+    """Of this copy of the virtual GPU's source, and of what its compiled code depends on; reads no file."""
     parts = [sys.version, *(version(name) for name in ("numba", "llvmlite", "numpy"))]
     for path in sorted((Path(__file__).parent / "vgpu").rglob("*.py")):
         status = path.stat()
         parts.append(f"{path} {status.st_mtime_ns} {status.st_size}")
-    found = folder() / f"version-{hashlib.sha256(chr(10).join(parts).encode()).hexdigest()[:16]}"
-    found.mkdir(exist_ok=True)
-    return found
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
