@@ -233,6 +233,30 @@ graph.launch(s)
 s.sync()
         """,
     ),
+    "a graph made node by node": (
+        "pinned", "pinned", ["alloc", "graph", "graph_launch", "sync", "launch", "copy"],
+        """
+from cuda.bindings import driver as cu
+d = cuda.device_array(x.size + 2, np.float32)
+_, context = cu.cuCtxGetCurrent()
+_, g = cu.cuGraphCreate(0)
+m = cu.CUDA_MEMSET_NODE_PARAMS()
+m.dst, m.value, m.elementSize, m.width, m.height = d.__cuda_array_interface__["data"][0], 0, 4, d.size, 1
+_, first = cu.cuGraphAddMemsetNode(g, None, 0, m, context)
+p = cu.CUDA_MEMCPY3D()
+p.srcMemoryType, p.srcHost = cu.CUmemorytype.CU_MEMORYTYPE_HOST, x.ctypes.data
+p.dstMemoryType, p.dstDevice = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE, int(m.dst) + 4
+p.WidthInBytes, p.Height, p.Depth = x.nbytes, 1, 1
+_, second = cu.cuGraphAddMemcpyNode(g, [first], 1, p, context)
+_, third = cu.cuGraphAddEmptyNode(g, [first, second], 2)
+_, e = cu.cuGraphInstantiate(g, 0)
+s = Device().create_stream()
+cu.cuGraphLaunch(e, int(s.handle))
+s.sync()
+twice[1, 128](d[1:97], d[1:97])
+d[1:97].copy_to_host(y)
+        """,
+    ),
     "a graph that is updated": (
         "pinned", "pinned", ["alloc", "copy", "alloc", "graph", "graph_launch", "graph_update", "graph_launch", "copy"],
         """
@@ -353,6 +377,32 @@ def test_what_depends_on_the_data_is_refused_in_one_sentence(bench, what):
     assert built.error.code == "RTE"
     assert words in built.error.message and "\n" not in built.error.message
     assert built.flags == ("the host's code depends on the data",)
+
+
+def test_a_submission_that_forges_the_comparison_gains_wrong_values(bench):
+    forge = "import grader.host\ngrader.host.difference = lambda one, other: ''\n"
+    p = problem("pinned", "pinned")
+    body = "    twice[1, 128](cuda.to_device(x), cuda.device_array(96, np.float32))\n    y[:] = 2 * x\n"
+    built = bench.record([Cell("submission.py", HEAD + forge + "def solve(x, y):\n" + body)], p, p.cases)
+    assert built.error is None
+    inputs = p.inputs(np.random.default_rng(), p.cases[0].sizes)
+    (result,) = bench.device.replay([Run(built.programs[p.cases[0].name], inputs)])
+    assert (result.outputs["y"] != 2 * inputs["x"]).all()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "R.end = lambda self: 7",
+        "R.begin = lambda self, d, clock: None",
+        "p.Program.make = lambda *a, **k: real(*a, **k | {'clock': 'device'})",
+    ],
+)
+def test_a_forged_recording_is_refused(bench, body):
+    forge = "from grader import program as p\nfrom grader.recording import Recorder as R\nreal = p.Program.make\n"
+    source = HEAD + forge + body + "\ndef solve(x, y):\n    twice[1, 128](cuda.to_device(x), cuda.to_device(x))\n"
+    p = problem("pinned", "pinned")
+    assert bench.record([Cell("submission.py", source)], p, p.cases).error.code in ("RTE", "CE")
 
 
 @pytest.mark.parametrize(
