@@ -58,13 +58,13 @@ def waits_for_results(e: Evidence) -> Check:
 
 def overlaps(e: Evidence, share: float = 0.3) -> Check:
     """Copies run while kernels run."""
-    c = _counters(e)
+    c, _, how = _timeline(e)
     if "copies_us" not in c:
         return unknown("this device does not tell what runs at the same time")
     if not c["copies_us"]:
         return failed("nothing is copied", "A kernel that reads the host's memory waits for the link at every access.")
     got = c["copies_overlapped"]
-    said = f"a kernel runs during {got:.0%} of the copies' time"
+    said = f"a kernel runs during {got:.0%} of the copies' time{how}"
     if got >= share:
         return passed(said)
     return failed(
@@ -152,11 +152,11 @@ def allocates_nothing_between(e: Evidence, most: int = 0) -> Check:
 
 def no_page_faults(e: Evidence, share: float = 0.02) -> Check:
     """Nobody waits for page faults."""
-    c = _counters(e)
+    c, seconds, how = _timeline(e)
     if "faults_us" not in c:
         return unknown("this device does not tell of page faults")
-    waited, whole = c["faults_us"], e.timing.sides["submission"].seconds * 1e6
-    said = f"{waited:.0f} of {whole:.0f} us are page faults"
+    waited, whole = c["faults_us"], seconds * 1e6
+    said = f"{waited:.0f} of {whole:.0f} us are page faults{how}"
     if waited <= share * whole:
         return passed(said)
     return failed(f"{said}; {share:.0%} is allowed", "Prefetch what the next kernel touches, in its stream.")
@@ -190,7 +190,17 @@ def _program(e: Evidence) -> Program:
     return max(e.built.programs.values(), key=lambda p: (len(p.ops), sum(b.nbytes for b in p.buffers)))
 
 
-def _counters(e: Evidence) -> dict[str, float]:
-    if e.timing is None or "submission" not in e.timing.sides:
-        return {}
-    return e.timing.sides["submission"].counters
+def _timeline(e: Evidence) -> tuple[dict[str, float], float, str]:
+    """(figures of the timeline, seconds that it is long, what to say of them) of the timed run.
+
+    A real card tells none: then those of the largest replay on the virtual GPU that watches for hazards.
+    """
+    if e.timing is not None and "submission" in e.timing.sides:
+        side = e.timing.sides["submission"]
+        if "kernels_us" in side.counters:
+            return side.counters, side.seconds, ""
+    for run in reversed(e.runs):
+        for r in run.results:
+            if "kernels_us" in r.counters and r.seconds:
+                return r.counters, r.seconds, f", modelled for {r.device} ({run.case.name})"
+    return {}, 0.0, ""

@@ -54,6 +54,8 @@ def program(*ops, blobs=(bytes(4),), **more) -> Program:
 
 
 def evidence(*ops, late=(), **counters) -> Evidence:
+    if counters:
+        counters |= {"kernels_us": 10.0}
     run = CaseRun(CASE, {}, {}, (RunResult("A100", "modelled", late=late),))
     sides = {"submission": Side(1e-3, counters, 1)}
     timing = Timing("A100", "modelled", CASE, sides, 2.0, (2.0, 2.0), 1.0, 1)
@@ -199,6 +201,16 @@ def test_what_cannot_be_shown_is_one_sentence(tmp_path, monkeypatch, capsys, arg
     assert cli.main(["program", *arguments]) == 2
     err = capsys.readouterr().err.strip()
     assert words in err and "\n" not in err
+
+
+def test_a_card_without_a_timeline_is_judged_by_the_one_that_watches():
+    e = evidence()
+    seen = {"kernels_us": 5.0, "copies_us": 8.0, "copies_overlapped": 0.7, "faults_us": 600.0}
+    result = RunResult("NVIDIA H100 (virtual)", "modelled", seconds=1e-3, counters=seen, sanitized=True)
+    e = replace(e, runs=(replace(e.runs[0], results=(result, RunResult("H100", "measured"))),))
+    check = host.overlaps(e, share=0.5)
+    assert check.passed is True and "70%" in check.message and "modelled for NVIDIA H100 (virtual)" in check.message
+    assert host.no_page_faults(e).passed is False
 
 
 def test_evidence_without_a_timing_is_judged_by_the_size_that_asks_for_most():
