@@ -101,8 +101,9 @@ def grade_one(submission: Submission, problem: Problem, bench: Bench, store: Sto
             verdict = grade(submission.cells, problem, bench, used)
             wall = time.perf_counter() - start
             record = report.make(
-                submission.path, verdict, device=about, seed=used, wall_seconds=wall, protections=bench.protections
-            )
+                submission.path, verdict, device=about, seed=used, wall_seconds=wall,
+                protections=bench.protections, level=bench.level,
+            )  # fmt: skip
             if record["code"] != "IE":
                 break
         except Exception as e:

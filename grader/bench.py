@@ -13,7 +13,7 @@ from grader.evidence import BuildError, Built, Side, Timing
 from grader.measure.sizing import timed_case
 from grader.problems.model import Array, Case, Kernel, Problem
 from grader.program import Program, ProgramError
-from grader.sandbox import VERDICTS, Limits, Outcome, Zygote
+from grader.sandbox import VERDICTS, Limits, Outcome, SandboxError, Zygote, doctor
 from grader.submission import Cell
 
 LIMITS = Limits(cpu_s=30, wall_s=40, memory_mb=3072, header_kb=32 << 10, threads=True)
@@ -56,6 +56,11 @@ class Bench:
             self.device if card == spec else self._keep(self._pool.submit(devices.open, card, trust=trust))
         )
         self._students: Zygote = self._keep(students)
+        report = doctor.protections(self._students)
+        self.level = report.level  # what holds, found out by attacking it: see grader.sandbox.doctor
+        if not self.level and not trust:
+            open_ = ", ".join(name for name, held in report.probes if not held)
+            raise SandboxError(f"submissions would not be locked in here; not so: {open_}")
 
     def _keep(self, future: Future):
         """What was started, to be closed with the bench."""

@@ -57,7 +57,8 @@ def _grade_all(args: argparse.Namespace, tasks: list, spec: str, store) -> int:
         return FAILED
     with bench:
         about = bench.device.describe()
-        console.print(f"Device: {about['name']}, times are {about['kind']}", highlight=False)
+        said = f"Device: {about['name']}, times are {about['kind']}; sandbox level {bench.level}"
+        console.print(said, highlight=False)
         if about.get("not_watched"):
             console.print(f"The card's clock and neighbours are not watched: {about['not_watched']}", highlight=False)
         warm = time.perf_counter() - start

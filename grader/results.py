@@ -87,8 +87,10 @@ def key(submission: Submission, problem: Problem, device: dict, seed: int | None
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-# Parts of the package that decide no verdict. Other exercises do not decide one either.
-_NO_VERDICT = re.compile(r"(nb|report|problems/\d\d_\w+)/|(cli|course|doctor|__main__)\.py$")
+# Parts of the package that decide no verdict and no record. Other exercises do not decide one either.
+_NO_VERDICT = re.compile(
+    r"(nb|report(?!/record)|problems/\d\d_\w+)/|(cli|cli_grade|exits|doctor|__main__)\.py$|course/"
+)
 
 
 @cache

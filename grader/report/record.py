@@ -8,13 +8,17 @@ from grader.problems.model import Problem
 from grader.verdict import MEANING, Verdict
 
 FORMAT = 1
+UNPROTECTED = "nothing kept it from the grader: --trust-submissions on a machine that cannot lock it in"
 
 
-def make(submission: str, verdict: Verdict, *, device: dict, seed: int, wall_seconds: float, protections=()) -> dict:
+def make(
+    submission: str, verdict: Verdict, *, device: dict, seed: int, wall_seconds: float, protections=(), level=0
+) -> dict:
     """The record of a verdict.
 
     Keys: format, submission, exercise, title, code, meaning, message, points, max_points, checks, times, speedup,
-    counters, ended, flags, findings, failed_cells, output, device, device_name, seed, versions, protections, wall_seconds.
+    counters, ended, flags, findings, failed_cells, output, device, device_name, seed, versions, protections,
+    sandbox_level, wall_seconds.
     """
     evidence = verdict.evidence
     return {
@@ -32,7 +36,7 @@ def make(submission: str, verdict: Verdict, *, device: dict, seed: int, wall_sec
         "speedup": _speedup(verdict.timing),
         "counters": verdict.timing.sides["submission"].counters if verdict.timing and verdict.timing.sides else {},
         "ended": evidence.built.status,
-        "flags": list(verdict.flags),
+        "flags": [*verdict.flags, *([UNPROTECTED] if protections and not level else [])],
         "findings": _findings(evidence),
         "failed_cells": list(evidence.built.failed_cells),
         "output": evidence.built.output[-4000:],
@@ -41,6 +45,7 @@ def make(submission: str, verdict: Verdict, *, device: dict, seed: int, wall_sec
         "seed": seed,
         "versions": versions(),
         "protections": list(protections),
+        "sandbox_level": level,
         "wall_seconds": round(wall_seconds, 3),
     }
 

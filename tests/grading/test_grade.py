@@ -61,7 +61,7 @@ class FakeBench:
 
     def __init__(self, *args, **kwargs):
         self.device = self.watcher = NumpyDevice()
-        self.protections = ("none",)
+        self.protections, self.level = ("landlock", "seccomp"), 1
         self.known = {}
 
     def record(self, cells, problem, cases):
@@ -139,7 +139,7 @@ def test_another_seed_policy_device_or_file_is_another_result():
 
 
 def test_a_result_outlives_changes_of_what_decides_no_verdict_only():
-    decides = ["rules/speed.py", "vgpu/model/sm.py", "jobs.py", "problems/inputs.py", "grade.py"]
+    decides = ["rules/speed.py", "report/record.py", "vgpu/model/sm.py", "jobs.py", "problems/inputs.py", "grade.py"]
     assert not any(results._NO_VERDICT.match(name) for name in decides)
     others = ["report/html.py", "nb/percent.py", "problems/03_stencil/problem.py", "cli.py"]
     assert all(results._NO_VERDICT.match(name) for name in others)
@@ -182,6 +182,16 @@ def test_a_process_that_something_else_killed_is_tried_again(tmp_path):
         first = batch.grade_one(submission("right"), PROBLEM, bench, store, None)
         assert (first["code"], first["points"], first["ended"], len(ends)) == ("IE", 0, "killed", 2)
         assert batch.grade_one(submission("right"), PROBLEM, bench, store, None)["code"] == "AC"
+
+
+def test_what_ran_unprotected_is_marked(tmp_path):
+    bench = FakeBench()
+    with Store() as store:
+        locked = batch.grade_one(submission("right"), PROBLEM, bench, store, 1)
+        bench.level = 0
+        trusted = batch.grade_one(submission("right"), PROBLEM, bench, store, 2)
+    assert (locked["sandbox_level"], locked["flags"]) == (1, [])
+    assert trusted["sandbox_level"] == 0 and "--trust-submissions" in trusted["flags"][0]
 
 
 @pytest.fixture
