@@ -228,6 +228,7 @@ ENGINES = {  # what occupies a device: name in the picture, colour, hatching
     "p2p": ("copy to peer", INK[4], "xx"),
     "host": ("host function", INK[5], ".."),
     "faults": ("page faults", INK[1], "xx"),
+    "host faults": ("page faults of the host", INK[1], "--"),
 }
 
 
@@ -272,7 +273,7 @@ class Timeline:
         edges = sorted({t for s in self.spans for t in (s.start_us, s.end_us)})
         busy = 0.0
         for a, b in pairwise(edges):
-            engines = {s.engine for s in self.spans if s.start_us < b and s.end_us > a} - {"faults"}
+            engines = {s.engine for s in self.spans if s.start_us < b and s.end_us > a} - {"faults", "host faults"}
             busy += (b - a) * (len(engines) > 1)
         return busy
 
@@ -281,7 +282,10 @@ class Timeline:
         import matplotlib.pyplot as plt
 
         if not self.spans:
-            print("No timeline here: on a GPU, `nsys profile` records it and Nsight Systems draws it.")
+            if how() == "modelled":
+                print("Nothing to draw: the device had nothing to do.")
+            else:
+                print("No timeline here: on a GPU, `nsys profile` records it and Nsight Systems draws it.")
             return
         start = min(s.start_us for s in self.spans)
         if rows == "engine":

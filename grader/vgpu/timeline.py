@@ -15,6 +15,7 @@ from pathlib import Path
 
 from grader.vgpu.driver.clock import Span
 
+HOST_FAULTS = "host faults"  # the engine of the host's own page faults
 COPIES = {"h2d", "d2h", "p2p", "prefetch"}
 _WORDS = {
     "kernel": "kernel",
@@ -28,6 +29,7 @@ _WORDS = {
     "host": "host function",
     "call": "driver call",
     "graph": "graph",
+    "whole": "all of it",
 }
 # Fill, hatch, text: kinds differ in lightness and in hatching, so that they can be told apart in grey.
 _LOOKS = {
@@ -42,6 +44,7 @@ _LOOKS = {
     "host": ("#8c8c8c", "", "white"),
     "call": ("#bdbdbd", "", "black"),
     "graph": ("#ffffff", "", "black"),
+    "whole": ("#dfe7ef", "", "black"),
 }
 
 
@@ -71,10 +74,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Spans of modelled work, in microseconds."""
+    """Spans of work, in microseconds."""
 
     spans: list[Span] = field(repr=False)
     calls: list[Span] = field(repr=False, default_factory=list)
+    how: str = "modelled"  # or "measured"
 
     @classmethod
     def now(cls, since_spans: int = 0, since_calls: int = 0) -> "Timeline":
@@ -105,13 +109,13 @@ class Timeline:
     @property
     def idle(self) -> float:
         """us between the first and the last piece of work on a device during which no device did anything."""
-        busy = _union(s for s in self.spans if s.kind not in ("host", "event"))
+        busy = _union(s for s in self.spans if _on_device(s))
         return busy[-1][1] - busy[0][0] - _length(busy) if busy else 0.0
 
     @property
     def gaps(self) -> list[tuple[float, float]]:
         """The stretches of idle time, (start, end) in us, longest first."""
-        busy = _union(s for s in self.spans if s.kind not in ("host", "event"))
+        busy = _union(s for s in self.spans if _on_device(s))
         holes = [(a[1], b[0]) for a, b in pairwise(busy)]
         return sorted(holes, key=lambda hole: hole[0] - hole[1])
 
@@ -127,24 +131,31 @@ class Timeline:
 
     def summary(self) -> str:
         """The measures in a sentence."""
-        text = f"{_time(self.end - self.start)} in all; kernels {_time(self.kernels)}"
+        text = f"{_time(self.end - self.start)} in all"
+        if any(s.kind == "whole" for s in self.spans):
+            return text + f" ({self.how})"
+        text += f"; kernels {_time(self.kernels)}"
         copies = _length(_union(s for s in self.spans if s.kind in COPIES))
         if copies:
             text += f", copies {_time(copies)}, of which {self.overlap:.0%} while a kernel ran"
         text += f"; the device idle {_time(self.idle)}"
         if self.faults:
             text += f"; page faults {_time(self.faults)}"
-        return text + " (modelled)"
+        return text + f" ({self.how})"
 
     # ------------------------------------------------------------------ rows
     def rows(self) -> list[Row]:
         """Host calls; then for each device its graphs, streams, engines and page faults."""
         rows = [Row("host", "driver calls", self.calls)] if self.calls else []
-        host = [s for s in self.spans if s.kind == "host"]
-        if host:
-            rows.append(Row("host", "host functions", host))
-        for device in sorted({s.device for s in self.spans if s.kind != "host"}):
-            own = [s for s in self.spans if s.device == device and s.kind not in ("host", "event")]
+        for label, own in (
+            ("host functions", [s for s in self.spans if s.kind == "host"]),
+            ("page faults", [s for s in self.spans if s.engine == HOST_FAULTS]),
+        ):
+            if own:
+                rows.append(Row("host", label, own))
+        busy = [s for s in self.spans if _on_device(s)]
+        for device in sorted({s.device for s in busy}):
+            own = [s for s in busy if s.device == device]
             rows += _device_rows(f"GPU {device}", own)
         return rows
 
@@ -159,7 +170,7 @@ class Timeline:
             events += [_event(span, pid, tid) for span in row.spans]
         for name, pid in groups.items():
             events.append({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}})
-        return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"times": "modelled"}}
+        return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"times": self.how}}
 
     def save(self, path: str | Path) -> None:
         """Write a picture (.png, .svg, .pdf) or, under any other name, the trace as JSON."""
@@ -181,7 +192,7 @@ class Timeline:
         unit, scale = ("ms", 1e-3) if end - start >= 2000 else ("us", 1.0)
         for y, row in enumerate(rows):
             _draw_row(axes, row, y, start, scale, (end - start) * scale / width)
-        _frame(axes, rows, (end - start) * scale, unit)
+        _frame(axes, rows, (end - start) * scale, f"{unit} ({self.how})")
         axes.set_title(self.summary(), fontsize=8.5, loc="left")
         return figure
 
@@ -194,6 +205,10 @@ class Timeline:
 
     def __repr__(self) -> str:
         return f"<Timeline: {self.summary()}>"
+
+
+def _on_device(span: Span) -> bool:
+    return span.kind not in ("host", "event") and span.engine != HOST_FAULTS
 
 
 def _device_rows(group: str, spans: list[Span]) -> list[Row]:
@@ -214,17 +229,15 @@ def _device_rows(group: str, spans: list[Span]) -> list[Row]:
 
 
 def _launches(spans: list[Span], number: int) -> list[Span]:
-    """One span for each launch of a graph: its nodes' spans, joined where little lies between them."""
-    own = sorted((s for s in spans if s.graph == number), key=lambda s: s.start_us)
-    out: list[Span] = []
-    for s in own:
-        if out and s.start_us <= out[-1].end_us + 2.0 and s.stream == out[-1].stream:
-            last = out[-1]
-            end = max(last.end_us, s.end_us)
-            out[-1] = Span(last.name, "graph", s.device, s.stream, "", last.start_us, end, graph=number)
-        else:
-            out.append(Span(f"graph {number}", "graph", s.device, s.stream, "", s.start_us, s.end_us, graph=number))
-    return out
+    """One span for each launch of a graph, from its first node's start to its last one's end."""
+    out: dict[int | None, Span] = {}
+    for s in spans:
+        if s.graph == number:
+            known = out.get(s.launch, s)
+            start, end = min(known.start_us, s.start_us), max(known.end_us, s.end_us)
+            name = f"graph {number}"
+            out[s.launch] = Span(name, "graph", s.device, s.stream, "", start, end, graph=number, launch=s.launch)
+    return list(out.values())
 
 
 def _draw_row(axes, row: Row, y: int, start: float, scale: float, per_inch: float) -> None:
@@ -246,7 +259,7 @@ def _frame(axes, rows: list[Row], length: float, unit: str) -> None:
     axes.set_xlim(0, length * 1.01)
     axes.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=8)
     axes.tick_params(axis="x", labelsize=8)
-    axes.set_xlabel(f"time, {unit} (modelled)", fontsize=8)
+    axes.set_xlabel(f"time, {unit}", fontsize=8)
     axes.grid(axis="x", color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
     for y in range(1, len(rows)):

@@ -21,7 +21,7 @@ _LOOKS = {
     COMPUTE: ("#1f4e79", ""),
     GLOBAL: ("#f2b134", "////"),
     SHARED: ("#4f9d69", "\\\\\\\\"),
-    MEMORY: ("#f7e3b5", ""),
+    MEMORY: ("#f7e3b5", "...."),
     BARRIER: ("#b9a3c9", "xxxx"),
     OTHER: ("#dfe7ef", ""),
     BUSY: ("#ffffff", ""),
@@ -105,6 +105,7 @@ def block_timeline(card, kernel, grid, block, shared: int, registers: int, resul
     code, rows = issue_times(card, kernel, grid, block, shared, registers, result, mix)
     nwarps = -(-block[0] * block[1] * block[2] // 32)
     segments: list[Segment] = []
+    rows = rows[rows[:, 6] == 0, :6]  # of the first block, and not of the next in its place
     for warp in range(nwarps):
         segments += _segments(code, rows[rows[:, 1] == warp], warp)
     return BlockTimeline(name or kernel.name, nwarps, segments)

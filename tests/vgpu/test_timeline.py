@@ -1,5 +1,6 @@
 """Timelines: measures, trace files, pictures, magics."""
 
+import itertools
 import json
 
 import pytest
@@ -49,10 +50,16 @@ def test_rows_are_host_streams_and_engines():
 
 
 def test_launches_of_a_graph_are_one_span_each():
-    nodes = [span("kernel", at, at + 1, graph=7) for at in (0, 1.2, 2.4, 50, 51.2)]
+    nodes = [span("kernel", at, at + 1, graph=7, launch=1 + (at > 2)) for at in (0, 1.2, 2.4, 3.6, 51.2)]
     row = Timeline(nodes).rows()[0]
     assert row.label == "graph 7"
-    assert [(s.start_us, s.end_us) for s in row.spans] == [(0, 3.4), (50, 52.2)]
+    assert [(s.start_us, s.end_us) for s in row.spans] == [(0, 2.2), (2.4, 52.2)]
+
+
+def test_the_hosts_page_faults_are_the_hosts_and_keep_no_device_busy():
+    both = Timeline([span("kernel", 0, 10), span("fault", 10, 50, 0, "host faults"), span("kernel", 50, 60)])
+    assert [(row.group, row.label) for row in both.rows()] == [("host", "page faults"), ("GPU 0", "stream 1")]
+    assert (both.idle, both.faults) == (40, 40)
 
 
 def test_devices_have_their_own_rows():
@@ -70,6 +77,32 @@ def test_the_trace_is_what_perfetto_reads(tmp_path):
     assert sorted(e["dur"] for e in events if e["cat"] == "kernel") == [8, 20]
     names = {e["args"]["name"] for e in trace["traceEvents"] if e["name"] in ("process_name", "thread_name")}
     assert {"host", "GPU 0", "stream 1", "copy engine H2D"} <= names
+
+
+def test_every_event_of_a_trace_is_complete_and_within_its_rows_time(tmp_path):
+    """Chrome's trace event format: metadata (M) names processes and threads; complete events (X) have ts and dur >= 0."""
+    both = Timeline([*PIPELINE.spans, span("kernel", 3, 9, device=1, graph=4, launch=1)], PIPELINE.calls)
+    both.save(tmp_path / "trace.json")
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    assert trace["otherData"] == {"times": "modelled"} and trace["displayTimeUnit"] in ("ms", "ns")
+    named = {(e["pid"], e["tid"]) for e in trace["traceEvents"] if e["name"] == "thread_name"}
+    for event in trace["traceEvents"]:
+        assert event["ph"] in ("M", "X") and isinstance(event["name"], str) and isinstance(event["pid"], int)
+        if event["ph"] == "X":
+            assert (event["pid"], event["tid"]) in named
+            assert event["ts"] >= 0 and event["dur"] >= 0
+    kernels = {(e["ts"], e["dur"]) for e in trace["traceEvents"] if e.get("cat") == "kernel"}
+    assert kernels == {(s.start_us, s.end_us - s.start_us) for s in both.spans if s.kind == "kernel"}
+    for row in both.rows():  # what stands in a stream or on an engine does not overlap
+        if row.label.startswith(("stream", "copy engine")):
+            at = sorted((s.start_us, s.end_us) for s in row.spans)
+            assert all(a[1] <= b[0] for a, b in itertools.pairwise(at)), row.label
+
+
+def test_a_measured_timeline_says_so_everywhere():
+    measured = Timeline(PIPELINE.spans, how="measured")
+    assert measured.summary().endswith("(measured)") and measured.trace()["otherData"] == {"times": "measured"}
+    assert measured.figure().axes[0].get_xlabel() == "time, us (measured)"
 
 
 def test_the_picture_says_what_is_in_it(tmp_path):
@@ -98,54 +131,3 @@ def test_an_empty_timeline_has_no_measures_and_a_picture():
     empty = Timeline([])
     assert (empty.overlap, empty.idle, empty.faults) == (0, 0, 0)
     assert empty.figure()
-
-
-CELL = """
-import numpy as np
-from numba import cuda
-
-@cuda.jit
-def triple(a):
-    i = cuda.grid(1)
-    if i < a.size:
-        a[i] *= 3
-
-d = cuda.to_device(np.ones(1000, np.float32))
-triple[8, 128](d)
-"""
-
-
-@pytest.fixture(scope="module")
-def shell():
-    from IPython.core.interactiveshell import InteractiveShell
-
-    from grader.vgpu import magics
-
-    shell = InteractiveShell.instance()
-    magics.register(shell)
-    yield shell
-    InteractiveShell.clear_instance()
-
-
-def test_the_timeline_magic_draws_the_cell_and_waits_for_what_it_queued(shell, tmp_path, capsys):
-    shell.run_cell_magic("timeline", str(tmp_path / "t.json"), CELL)
-    assert "<Timeline:" in capsys.readouterr().out
-    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
-    assert [e["name"] for e in events if e.get("cat") == "kernel"] == ["triple"]
-
-
-def test_the_profile_magic_prints_a_table_for_each_kernel(shell, capsys):
-    shell.run_cell_magic("profile", "", CELL)
-    out = capsys.readouterr().out
-    assert "triple  grid 8x1x1, block 128x1x1" in out
-    assert "every block counted" in out
-
-
-def test_the_profile_magic_can_be_asked_for_one_kernel(shell, capsys):
-    shell.run_cell_magic("profile", "other", CELL)
-    assert "no such kernel was launched" in capsys.readouterr().out
-
-
-def test_a_cell_without_work_says_so(shell, capsys):
-    shell.run_cell_magic("timeline", "", "x = 1")
-    assert "nothing to do" in capsys.readouterr().out

@@ -15,6 +15,7 @@ as blocks of the one take the places that blocks of the other leave.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ class Span:
     end_us: float
     nbytes: int = 0
     graph: int | None = None  # id of the graph whose launch it was part of
+    launch: int | None = None  # which of this process's graph launches that was
 
 
 class Clock:
@@ -158,6 +160,7 @@ def share(ready: float, duration: float, needs: list[tuple[Resource, float]]) ->
 
 
 _thread = threading.local()
+_launches = itertools.count(1)
 
 
 def current_graph() -> int | None:
@@ -165,9 +168,15 @@ def current_graph() -> int | None:
     return getattr(_thread, "graph", None)
 
 
+def current_launch() -> int | None:
+    """Which launch of a graph that is, counted over the process."""
+    return getattr(_thread, "launch", None)
+
+
 def set_current_graph(graph: int | None) -> None:
-    """Say that spans from now on belong to this graph's launch."""
+    """Say that spans from now on belong to a new launch of this graph; None: to no graph."""
     _thread.graph = graph
+    _thread.launch = None if graph is None else next(_launches)
 
 
 def launch_us(card) -> float:

@@ -144,7 +144,9 @@ def settle() -> None:
         device = pages.allocation.context.device
         start = CLOCK.host_us
         CLOCK.spend(_us(device.card, 1, moved, "pinned_to_host_gbs"))
-        _span("page fault of the host", start, CLOCK.host_us, moved, device.ordinal)
+        CLOCK.spans.append(
+            Span("page fault", "fault", device.ordinal, 0, "host faults", start, CLOCK.host_us, moved, current_graph())
+        )
 
 
 @contextmanager

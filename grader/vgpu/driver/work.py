@@ -91,7 +91,7 @@ class Work:
             one.book(op.start_us, op.end_us)
         span = Span(
             name, self.kind, device.ordinal, op.stream.number, engine, op.start_us, op.end_us, nbytes,
-            clock.current_graph(),
+            clock.current_graph(), clock.current_launch(),
         )  # fmt: skip
         CLOCK.spans.append(span)
         return span

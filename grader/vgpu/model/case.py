@@ -13,7 +13,7 @@ from .occupancy import Occupancy, occupancy
 BUDGET = 200_000  # warp instructions that are simulated
 SM_PORT = 64.0  # bytes a clock between an SM and L2
 L2_SHARE = 0.8  # of the L2 that holds what is used again
-SAMPLE_WORDS = 6  # of a row of issue times: when, warp, instruction, end, why it waited, for how long
+SAMPLE_WORDS = 7  # of a row of issue times: when, warp, instruction, end, why it waited, for how long, which block
 
 _programs: WeakKeyDictionary = WeakKeyDictionary()
 _ACCESSES = (program.LOAD, program.STORE, program.SHARED_LOAD, program.SHARED_STORE, program.COPY)

@@ -560,6 +560,7 @@ def simulate(
             samples[nsamples, 4], samples[nsamples, 5] = reason[w], gap
             if held[w] > gap:
                 samples[nsamples, 4], samples[nsamples, 5] = held_why[w], held[w]
+            samples[nsamples, 6] = order[w]
             nsamples += 1
         held[w] = 0.0
         ip[w] += 1
