@@ -68,5 +68,5 @@ PROBLEM = Problem(
         "builder = stream.create_graph_builder().begin_building(); the loop over step[blocks, THREADS, builder](source, target);"
         " graph = builder.end_building().complete(); then graph.launch(stream) and x.copy_to_host(frames[k], stream=stream)",
     ),
-    speed=Speed(bar=1.2, modelled=_case(500, 3), measured=_case(1 << 14, 100)),
+    speed=Speed(bar=1.2, modelled=_case(500, 3), measured=_case(1 << 14, 20)),
 )
