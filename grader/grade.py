@@ -8,7 +8,7 @@ import numpy as np
 from grader import measure
 from grader.bench import Bench
 from grader.devices import Run
-from grader.evidence import Built, CaseRun, Evidence
+from grader.evidence import Built, CaseRun, Evidence, RunResult
 from grader.problems.model import Case, Problem
 from grader.submission import Cell
 from grader.verdict import Verdict, decide
@@ -58,17 +58,26 @@ def check_values(
     inputs = [problem.inputs(rng, case.sizes) for case in every]
     programs = [built.programs[case.name] for case in every]
     pairs = list(zip(programs, inputs, strict=True))
-    with ThreadPoolExecutor(1) as pool:  # the answers are computed while the watched runs are under way
+    first = [Run(p, i, POISON, sanitize=True) for p, i in pairs]
+    second = [Run(p, i, OTHER_POISON) for p, i in pairs[: len(cases)]]
+    with ThreadPoolExecutor(1) as pool:  # the answers are computed while the runs are under way
         expected = pool.submit(lambda: [problem.reference(i, c.sizes) for i, c in zip(inputs, every, strict=True)])
-        watched = bench.watcher.replay([Run(p, i, POISON, sanitize=True) for p, i in pairs])
-    again = [] if any(r.fault for r in watched) else [Run(p, i, OTHER_POISON) for p, i in pairs[: len(cases)]]
-    plain = bench.device.replay(again) if again else []
+        watched, plain = _replay(bench, first, second)
     runs = []
     for k, case in enumerate(every):
         results = (*watched[k : k + 1], *plain[k : k + 1])
         if results:
             runs.append(CaseRun(case, inputs[k], expected.result()[k], results))
     return tuple(runs)
+
+
+def _replay(bench: Bench, watched: list[Run], plain: list[Run]) -> tuple[list[RunResult], list[RunResult]]:
+    """What was watched, and what ran plainly after it, unless something faulted before."""
+    if bench.watcher is bench.device:  # all in one go
+        results = bench.device.replay([*watched, *plain])
+        return results[: len(watched)], results[len(watched) :]
+    seen = bench.watcher.replay(watched)
+    return seen, ([] if any(r.fault for r in seen) else bench.device.replay(plain))
 
 
 def _distinct(cases: Sequence[Case]) -> list[Case]:
