@@ -19,7 +19,7 @@ from .zygote import MAX_MESSAGE
 
 __all__ = ["SandboxError", "Zygote"]
 
-_WARM_S = 120.0
+_WARM_S = 600.0
 _LEAVE_S = 3.0
 _BOOT = "import sys; sys.path.append(sys.argv[1]); from grader.sandbox.zygote import main; main(int(sys.argv[2]))"
 # One thread everywhere: a process with more cannot be forked safely.
