@@ -70,7 +70,8 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("script")
     p.add_argument("arguments", nargs=argparse.REMAINDER)
     command("devices", _devices, "list the devices that can be graded on")
-    command("list", _list, "list the exercises")
+    p = command("list", _list, "list the exercises, and how far you are")
+    p.add_argument("folder", nargs="?", default="exercises", help="your notebooks (default: %(default)s)")
     p = command("hint", _hint, "show a hint for an exercise")
     p.add_argument("exercise")
     p.add_argument("step", nargs="?", type=int, choices=(1, 2, 3), default=1, help="1 says little, 3 nearly all")
@@ -86,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     p = command("check-course", _check_course, "prove that every exercise can be failed and solved")
     p.add_argument("--root", default=".", help="the folder with solutions/, exercises/ and tests/")
     p.add_argument("--device", default="virtual")
+    p.add_argument("--figures", metavar="FILE", help="instead, write the table of all exercises' modelled times there")
     return parser
 
 
@@ -143,11 +145,15 @@ def _devices(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from grader import problems
+    from grader import problems, progress
 
+    done = progress.of(Path(args.folder))
     for name in problems.names():
         p = problems.get(name)
-        print(f"{name:18} {p.max_points:4g} points  {p.title}: {p.entry.signature}")
+        code, points = done.get(name, ("-", 0.0))
+        print(f"{name:18} {code:4} {points:4g} / {p.max_points:g}  {p.title}: {p.entry.signature}")
+    total = sum(problems.get(n).max_points for n in problems.names())
+    print(f"{sum(points for _, points in done.values()):g} of {total:g} points, as your saved notebooks have them")
     return 0
 
 
@@ -218,4 +224,8 @@ def _doctor(args: argparse.Namespace) -> int:
 def _check_course(args: argparse.Namespace) -> int:
     from grader import course
 
+    if args.figures:
+        from grader.course import figures
+
+        return figures.main(Path(args.root), Path(args.figures))
     return course.main(Path(args.root), args.device)
