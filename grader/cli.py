@@ -176,6 +176,8 @@ def _program(args: argparse.Namespace) -> int:
         return refuse("say where to save it: -o FILE")
     try:
         program = Program.load(args.path) if _is_program(args.path) else _recorded(args)
+    except FileNotFoundError:
+        return refuse(f"there is no file {args.path!r}")
     except (ProgramError, LookupError, OSError, ValueError, UnknownDevice) as e:
         return refuse(str(e))
     if args.action == "save":

@@ -188,7 +188,7 @@ def test_the_command_shows_and_saves_programs(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["show", "gone.prog"], "gone.prog"),
+        (["show", "gone.prog"], "there is no file 'gone.prog'"),
         (["save", "a.py"], "-o FILE"),
         (["show", "a.py"], "name it with --exercise"),
         (["show", "a.py", "--exercise", "nope"], "no exercise 'nope'"),
