@@ -34,20 +34,22 @@ def square(x, y):
 
 
 # %% [markdown] locked="prefetch-task"
-# The function below is right, and slow. Everything that it needs it makes itself, at every call: the grader records what it asks
-# of CUDA, and replays that with numbers of its own. So leave the arithmetic to the kernel.
+# Into the gap goes the launch, `square[blocks, THREADS, stream](x, y)`, and what keeps everybody from waiting for pages. With the launch
+# alone the function is right, and slow: try that first.
+#
+# Everything that your function needs it makes itself, at every call: the grader records what it asks of CUDA, and replays
+# that with numbers of its own. So leave the arithmetic to the kernel.
 
 # %% answer="prefetch-answer"
 def fetch(x, y, result):
-    blocks = -(-x.size // THREADS)
+    blocks, stream = -(-x.size // THREADS), cuda.stream()
     ### BEGIN SOLUTION
-    stream = cuda.stream()
     prefetch(x, stream=stream)
     prefetch(y, stream=stream)
     square[blocks, THREADS, stream](x, y)
     prefetch(y, "host", stream)
-    stream.synchronize()
     ### END SOLUTION
+    stream.synchronize()
     result[:] = y
 
 
@@ -89,7 +91,7 @@ check("07_prefetch", fetch)
 # </details>
 # <details><summary>Third hint</summary>
 #
-# `prefetch(x, stream=s)`, `prefetch(y, stream=s)`, the launch in `s`, `prefetch(y, "host", s)`, `s.synchronize()`.
+# `prefetch(x, stream=stream)`, `prefetch(y, stream=stream)`, the launch, `prefetch(y, "host", stream)`.
 #
 # </details>
 

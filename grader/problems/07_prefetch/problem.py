@@ -58,8 +58,8 @@ PROBLEM = Problem(
         " asked for before each of them?",
         "prefetch(array) is work in a stream, so it must come before the launch in the same stream. An array that the kernel"
         " only writes has to be there too. And after the kernel, the host is the one who waits.",
-        "prefetch(x, stream=s); prefetch(y, stream=s); the launch in s; prefetch(y, 'host', s); s.synchronize(); then"
-        " result[:] = y",
+        "prefetch(x, stream=stream); prefetch(y, stream=stream); the launch in that stream; prefetch(y, 'host', stream);"
+        " then wait, and take y over",
     ),
     speed=Speed(bar=1.5, modelled=_case(1 << 19), measured=_case(1 << 24)),
 )

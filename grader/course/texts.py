@@ -1,0 +1,81 @@
+"""What can be said of the course without grading anything: its files, and what its pages tell of each unit."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from grader import problems
+
+OF_A_PROBLEM = {"__init__.py", "problem.py", "baseline.py", "reference.py"}
+_KEPT = {".ipynb_checkpoints", "__pycache__"}
+
+
+def wrong(root: Path) -> Iterator[str]:
+    """A sentence for each thing that is not as it should be."""
+    yield from stray(root)
+    yield from told(root)
+    yield from out_of_step(root)
+
+
+def stray(root: Path) -> Iterator[str]:
+    """Files that belong to no exercise."""
+    corpus = root / "tests" / "corpus" / "wrong"
+    for path in _files(corpus):
+        if path.parent.name not in problems.names():
+            yield f"{path.relative_to(root)} belongs to no exercise"
+        elif path.suffix not in (".py", ".ipynb") and path.name != "expected.toml":
+            yield f"{path.relative_to(root)} is a stray file"
+    for name in problems.names():
+        folder = problems.get(name).folder
+        for path in _files(folder):
+            if path.name not in OF_A_PROBLEM:
+                yield f"{path.relative_to(folder.parents[2])} is a stray file"
+    for folder in ("solutions", "exercises"):
+        for path in _files(root / folder):
+            if path.suffix not in (".ipynb", ".py", ".md"):
+                yield f"{path.relative_to(root)} is a stray file"
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (p for p in sorted(folder.rglob("*")) if p.is_file() and not _KEPT.intersection(p.parts))
+
+
+def told(root: Path) -> Iterator[str]:
+    """Each unit has a lesson, outcomes, prerequisites and words; each exercise a solution, hints and a place in the list."""
+    page, words = (_read(root / p) for p in ("lessons/README.md", "docs/glossary.md"))
+    rows = {r[0][1:3]: r for line in page.splitlines() if (r := _cells(line)) and re.match(r"\[\d\d ", r[0])}
+    explained = {r[3] for line in words.splitlines() if len(r := _cells(line)) == 4}
+    for unit in sorted({n[:2] for n in problems.names()}):
+        lessons = sorted((root / "lessons").glob(f"{unit}-*.py"))
+        if len(lessons) != 1:
+            yield f"unit {unit} has {len(lessons)} lessons"
+        elif missing := [m for m in ("**You will**", "**You need**") if m not in _read(lessons[0])]:
+            yield f"{lessons[0].relative_to(root)} does not say {' and '.join(missing)}"
+        row = rows.get(unit, [])
+        if len(row) < 4 or not row[1] or not row[2]:
+            yield f"lessons/README.md does not tell outcomes and prerequisites of unit {unit}"
+        if unit not in explained:
+            yield f"docs/glossary.md has no word of unit {unit}"
+        for name in (n for n in problems.names() if n[:2] == unit):
+            problem = problems.get(name)
+            if not (root / "solutions" / f"{name}.py").is_file():
+                yield f"solutions/{name}.py is missing"
+            if f"`{name[3:]}`" not in (row[3] if len(row) > 3 else ""):
+                yield f"lessons/README.md does not name {name} among the exercises of its unit"
+            if len(set(problem.hints)) != 3 or not all(problem.hints):
+                yield f"{name} needs three hints, each telling more than the one before"
+
+
+def out_of_step(root: Path) -> Iterator[str]:
+    """Notebooks that are not what is made of their texts, exercises that are not their solutions without the gap."""
+    from grader.nb import build
+
+    yield from build.check(root)
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")] if line.startswith("|") else []
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""

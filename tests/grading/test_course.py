@@ -1,0 +1,127 @@
+"""`grader check-course` says what is wrong with a course; the table of times; a participant's progress."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from grader import course, problems, progress
+from grader.course import Claim, figures, texts
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """The pages and texts of the course, to be spoiled."""
+    for name in ("lessons", "solutions", "docs"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.ipynb", ".ipynb_checkpoints"))
+    shutil.copytree(ROOT / "tests" / "corpus" / "wrong", tmp_path / "tests" / "corpus" / "wrong")
+    return tmp_path
+
+
+def test_the_course_has_nothing_to_complain_of():
+    assert [*texts.stray(ROOT), *texts.told(ROOT)] == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda r: (r / "tests/corpus/wrong/02_matmul/notes.txt").touch(), "02_matmul/notes.txt is a stray file"),
+        (lambda r: (r / "tests/corpus/wrong/99_none").mkdir(), None),
+        (lambda r: _new(r / "tests/corpus/wrong/99_none/a.py"), "99_none/a.py belongs to no exercise"),
+        (lambda r: _new(r / "solutions/data.bin"), "solutions/data.bin is a stray file"),
+        (lambda r: (r / "solutions/01_ilp.py").unlink(), "solutions/01_ilp.py is missing"),
+        (lambda r: _edit(r / "lessons/README.md", "`bottleneck`, ", ""), "does not name 01_bottleneck among"),
+        (
+            lambda r: _edit(r / "lessons/README.md", "| 00, 06 | `prefetch`", "| | `prefetch`"),
+            "prerequisites of unit 07",
+        ),
+        (lambda r: _edit(r / "docs/glossary.md", "| 03 |", "| 02 |"), "no word of unit 03"),
+        (lambda r: next((r / "lessons").glob("05-*.py")).unlink(), "unit 05 has 0 lessons"),
+        (
+            lambda r: _edit(next((r / "lessons").glob("07-*.py")), "**You need**", "You need"),
+            "does not say **You need**",
+        ),
+    ],
+)
+def test_what_is_missing_or_too_much_is_named(copy, spoil, said):
+    spoil(copy)
+    complaints = [*texts.stray(copy), *texts.told(copy)]
+    if said is None:  # an empty folder is nothing that anybody keeps
+        assert complaints == []
+    else:
+        assert [c for c in complaints if said in c] == complaints
+        assert complaints
+
+
+def _new(path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+
+
+def _edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+PROBLEM = problems.get("02_transpose")
+RIGHT = {
+    "code": "AC", "message": "", "points": 10.0, "max_points": 10.0, "checks": [], "speedup": {"over_baseline": 9.0},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("claim", "record", "said"),
+    [
+        ({"full": True, "headroom": True}, {}, ""),
+        ({}, {"code": "WA"}, "got WA"),
+        ({"full": True}, {"points": 9.5}, "9.5 of 10 points"),
+        ({"headroom": True}, {"speedup": {"over_baseline": 1.5}}, "less than 1.15 times the bar"),
+        ({"rule": "race_free"}, {"checks": [{"name": "right_values", "passed": False}]}, "expected race_free to fail"),
+    ],
+)
+def test_a_claim_that_does_not_hold_says_why(claim, record, said):
+    claim = replace(Claim("it is solved", course.side_of(PROBLEM, "reference"), PROBLEM, ("AC",)), **claim)
+    got = course._broken(claim, RIGHT | record)
+    assert said in got and bool(said) == bool(got)
+
+
+def test_the_table_takes_the_place_of_the_old_one():
+    page = figures.with_table("# Figures\n\ntext\n", "| old |")
+    assert figures.with_table(page, "| new |") == page.replace("| old |", "| new |")
+    assert page.startswith("# Figures\n\ntext\n")
+
+
+def test_the_table_in_the_docs_names_every_exercise_with_its_bar():
+    page = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
+    part = page[page.index(figures.BEGIN) : page.index(figures.END)]
+    rows = {row[0]: row[1] for line in part.splitlines() if len(row := texts._cells(line)) > 2}
+    for name in problems.names():
+        speed = problems.get(name).speed
+        assert rows[name] == (f"{speed.bar:g} x" if speed else "structure")
+
+
+def notebook(*cells) -> str:
+    return json.dumps({
+        "cells": [
+            {"cell_type": "code", "source": source, "outputs": [{"output_type": "stream", "text": text}] if text else []}
+            for source, text in cells
+        ]
+    })  # fmt: skip
+
+
+def test_progress_is_the_last_verdict_that_a_notebook_keeps(tmp_path):
+    saved = notebook(
+        ('check("02_transpose", transpose)', "SLOW  Transpose: too slow, 5 / 10 points\n rule ..."),
+        ("x = 1", "AC  this is no check, 9 / 10 points"),
+        ('check("02_transpose", transpose, graded=True)', "AC  Transpose: accepted, 9.5 / 10 points\n"),
+        ('check("02_matmul", matmul)', ""),
+    )
+    (tmp_path / "a.ipynb").write_text(saved)
+    (tmp_path / "b.ipynb").write_text("not a notebook")
+    (tmp_path / "c.ipynb").write_text('{"cells": [3]}')
+    assert progress.of(tmp_path) == {"02_transpose": ("AC", 9.5)}
