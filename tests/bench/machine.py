@@ -1,28 +1,51 @@
-"""python -m tests.bench.machine: how fast the virtual GPU is, as ratios inside one run.
+"""python -m tests.bench.machine [PART...]: how fast the virtual GPU is, as ratios inside one run, against its bars.
 
-* time from 2**14 to 2**22 threads, and its departure from a straight line;
-* two worker threads against one, on a grid of 256 blocks;
-* naive matmul 512**3 against the same loops compiled by numba for the CPU, on one thread;
-* a kernel's first launch, compiled and from the disk cache.
+sanitizers   all of them against none: slow-down of 18 core kernels, geometric mean (at most 3x)
+matmul       naive, 512**3, against the same loops compiled by numba for the CPU, on one thread (at most 5x)
+threads      time from 2**14 to 2**22 threads: departure from a straight line (at most 15 %)
+workers      two against one on a grid of 256 blocks (at least 1.8x)
+first        what a kernel's first launch adds to numba's compile time, median of the course's kernels: compiled (at most
+             0.5 s) and from the disk cache (at most 0.05 s)
 
 CPU seconds of this process are used where one thread works, since they are steadier than wall time on a shared machine.
 """
 
+import importlib
+import json
+import math
+import os
+import subprocess
+import sys
 import tempfile
 import time
 import warnings
+from pathlib import Path
+from statistics import median
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "vgpu"))
 
 from grader import vgpu
 
 vgpu.activate("a100")
-vgpu.options().racecheck = vgpu.options().initcheck = False
 
-import numba  # noqa: E402
+import numba  # noqa: E402  (after the device has been chosen)
+from course.run import load  # noqa: E402
 from numba import cuda, float32  # noqa: E402
 
-from grader.vgpu.machine import launch as machine  # noqa: E402
+import grader.vgpu.machine  # noqa: E402
+from grader.vgpu.machine import memory as machine_memory  # noqa: E402
+
+machine = importlib.import_module("grader.vgpu.machine.launch")  # the name in the package is the function
+
+FEW = 4 * 256  # threads: the blocks that are counted and traced in a launch of any size
+CORE = (
+    "saxpy", "naive_matmul", "tiled_matmul", "matmul_with_register_tiles", "naive_transpose", "tiled_transpose",
+    "stencil_with_a_halo", "stencil_in_two_dimensions", "heat_in_three_dimensions", "convolution_in_two_dimensions",
+    "reduction_in_shared_memory", "reduction_by_shuffles", "histogram_in_global_memory", "histogram_in_shared_memory",
+    "scan_with_two_buffers", "scan_by_shuffles", "softmax", "bitonic_sort",
+)  # fmt: skip
 
 
 @cuda.jit
@@ -61,6 +84,11 @@ def matmul_cpu(a, b, c):
             c[i, j] = s
 
 
+def watch(on: bool) -> None:
+    """Switch the sanitizers of launches on or off."""
+    vgpu.options().racecheck = vgpu.options().initcheck = on
+
+
 def best(run, repeats: int, clock) -> float:
     out = float("inf")
     for _ in range(repeats):
@@ -71,41 +99,113 @@ def best(run, repeats: int, clock) -> float:
     return out
 
 
-def scaling():
-    sizes = [1 << k for k in range(14, 23, 2)]
-    times = []
-    machine.WORKERS = 1
-    for n in sizes:
-        x = cuda.to_device(np.ones(n, np.float32))
-        y = cuda.to_device(np.ones(n, np.float32))
-        saxpy[n // 256, 256](float32(2), x, y)
-        times.append(best(lambda n=n, x=x, y=y: saxpy[n // 256, 256](float32(2), x, y), 5, time.process_time))
-    per = [t / n for t, n in zip(times, sizes, strict=True)]
-    fixed = (times[0] * sizes[1] - times[1] * sizes[0]) / (sizes[1] - sizes[0])  # what a launch costs whatever its size
-    line = [(t - fixed) / n for t, n in zip(times, sizes, strict=True)]
-    print("threads       " + "".join(f"{n:>12,}" for n in sizes))
-    print("ns a thread   " + "".join(f"{p * 1e9:12.2f}" for p in per))
+def verdict(text: str, value: float, bar: float, at_least: bool = False) -> bool:
+    """Print a figure beside its bar."""
+    good = value >= bar if at_least else value <= bar
     print(
-        f"less {fixed * 1e6:5.0f} us "
-        + "".join(f"{p * 1e9:12.2f}" for p in line)
-        + f"   spread {max(line) / min(line) - 1:.0%}"
+        f"{text:62} {value:8.3g}   ({'at least' if at_least else 'at most'} {bar:g}) {'' if good else '<-- missed'}",
+        flush=True,
     )
+    return good
 
 
-def two_threads():
+class Compared:
+    """In place of machine.launch: runs each launch with and without sanitizers, on the same data, and keeps the times.
+
+    Timed are running the kernel and readying the shadows, not what a launch costs whatever it does: the course's kernels
+    are small, and that would make the sanitizers look cheap.
+    """
+
+    def __init__(self):
+        self.launch, self.parts = machine.launch, (machine._run, machine_memory.Memory.table)
+        self.off = self.on = self.spent = 0.0
+
+    def timed(self, function):
+        def call(*args):
+            start = time.process_time()
+            try:
+                return function(*args)
+            finally:
+                self.spent += time.process_time() - start
+
+        return call
+
+    def again(self, kernel, grid, block, args, shared, cooperative, watched: bool) -> float:
+        """Seconds of the fastest of several launches; memory is as it was afterwards."""
+        memory, times = kernel.module.memory, []
+        kept = [(a, memory.view(a.address, a.nbytes).copy(), a.init) for a in memory.allocations]
+        options = machine.LaunchOptions(racecheck=watched, initcheck=watched, cooperative=cooperative, workers=1)
+        for _ in range(7):
+            self.spent = 0.0
+            self.launch(kernel, grid, block, args, shared=shared, options=options)
+            times.append(self.spent)
+            for allocation, contents, init in kept:
+                memory.view(allocation.address, allocation.nbytes)[:] = contents
+                allocation.init = None if init is None else init.copy()
+        return min(times)
+
+    def __call__(self, kernel, grid, block, args, shared=0, options=None):
+        kernel.code()
+        machine._run, machine_memory.Memory.table = map(self.timed, self.parts)
+        try:
+            self.off += self.again(kernel, grid, block, args, shared, options.cooperative, False)
+            self.on += self.again(kernel, grid, block, args, shared, options.cooperative, True)
+        finally:
+            machine._run, machine_memory.Memory.table = self.parts
+        return self.launch(kernel, grid, block, args, shared=shared, options=options)
+
+
+def sanitizers() -> bool:
+    watch(True)
+    cases, ratios = load(), []
+    print(f"{'core kernel':34} {'without':>10} {'with':>10}   sanitizers")
+    for name in CORE:
+        grader.vgpu.machine.launch = compared = Compared()
+        try:
+            cases[name].run()
+            vgpu.finish()
+        finally:
+            grader.vgpu.machine.launch = compared.launch
+        ratios.append(compared.on / compared.off)
+        print(f"{name:34} {compared.off * 1e3:7.2f} ms {compared.on * 1e3:7.2f} ms {ratios[-1]:6.2f}x", flush=True)
+    watch(False)
+    return verdict("sanitizers: slow-down, geometric mean of 18", math.exp(sum(map(math.log, ratios)) / len(ratios)), 3)
+
+
+def threads() -> bool:
+    sizes = [1 << k for k in range(14, 23, 2)]
+    watch(False)
+    machine.WORKERS = 1
+    times = {}
+    for n in (FEW, *sizes):
+        x, y = cuda.to_device(np.ones(n, np.float32)), cuda.to_device(np.ones(n, np.float32))
+        saxpy[n // 256, 256](float32(2), x, y)
+        repeats = max(20, (1 << 21) // n)
+        times[n] = best(
+            lambda n=n, x=x, y=y: saxpy[n // 256, 256](float32(2), x, y), min(repeats, 200), time.process_time
+        )
+    fixed = times.pop(FEW)  # what a launch costs whatever its size
+    each = [(times[n] - fixed) / (n - FEW) for n in sizes]
+    print("threads                     " + "".join(f"{n:>12,}" for n in sizes))
+    print(f"ns a thread, less {fixed * 1e6:5.0f} us  " + "".join(f"{t * 1e9:12.2f}" for t in each))
+    return verdict("threads: spread of the time a thread", max(each) / min(each) - 1, 0.15)
+
+
+def workers() -> bool:
+    watch(False)
     x = cuda.to_device(np.ones(256 * 256, np.float32))
     y = cuda.device_array_like(x)
     got = []
-    for workers in (1, 2):
-        machine.WORKERS = workers
-        busy[256, 256](x, y, 2000)
-        got.append(best(lambda: busy[256, 256](x, y, 2000), 5, time.perf_counter))
-    print(
-        f"256 blocks: one worker {got[0] * 1e3:.1f} ms, two {got[1] * 1e3:.1f} ms of wall time: {got[0] / got[1]:.2f}x"
-    )
+    for count in (1, 2):
+        machine.WORKERS = count
+        busy[256, 256](x, y, 4000)
+        got.append(best(lambda: busy[256, 256](x, y, 4000), 7, time.perf_counter))
+    print(f"256 blocks: one worker {got[0] * 1e3:.1f} ms, two {got[1] * 1e3:.1f} ms of wall time")
+    return verdict("workers: two against one", got[0] / got[1], 1.8, at_least=True)
 
 
-def against_cpu():
+def against_cpu() -> bool:
+    watch(False)
     machine.WORKERS = 1
     n = 512
     rng = np.random.default_rng(1)
@@ -117,18 +217,36 @@ def against_cpu():
     matmul[(n // 16, n // 16), (16, 16)](da, db, dc)
     gpu = best(lambda: matmul[(n // 16, n // 16), (16, 16)](da, db, dc), 3, time.process_time)
     assert np.allclose(dc.copy_to_host(), c, rtol=1e-4)
-    print(
-        f"naive matmul {n}**3: numba for the CPU {cpu * 1e3:.0f} ms, virtual GPU {gpu * 1e3:.0f} ms: {gpu / cpu:.2f}x"
-    )
+    print(f"naive matmul {n}**3: numba for the CPU {cpu * 1e3:.0f} ms, virtual GPU {gpu * 1e3:.0f} ms")
+    return verdict("matmul: against numba for the CPU", gpu / cpu, 5)
 
 
-def main():
+def first_launch() -> bool:
+    with tempfile.TemporaryDirectory() as empty:
+        env, runs = {**os.environ, "GRADER_CACHE_DIR": empty}, []
+        for _ in range(2):
+            command = [sys.executable, "-m", "tests.bench.first_launch"]
+            done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True)
+            runs.append(json.loads(done.stdout.splitlines()[-1]))
+    cold, cached = runs
+    print(f"first launches of {len(cold)} kernels: longest {cold[-1]:.2f} s compiled, {cached[-1]:.3f} s from the disk")
+    good = verdict("first: added seconds, compiled, median", median(cold), 0.5)
+    return verdict("first: added seconds, from the disk cache, median", median(cached), 0.05) and good
+
+
+PARTS = {"sanitizers": sanitizers, "matmul": against_cpu, "threads": threads, "workers": workers, "first": first_launch}
+
+
+def main(*names: str) -> int:
+    """Exit status 0 when every bar is met."""
     warnings.simplefilter("ignore")
-    with tempfile.TemporaryDirectory():
-        scaling()
-        two_threads()
-        against_cpu()
+    before = machine.WORKERS
+    good = True
+    for name in names or PARTS:
+        good = PARTS[name]() and good
+        machine.WORKERS = before
+    return int(not good)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(*sys.argv[1:]))

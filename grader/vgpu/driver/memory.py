@@ -6,8 +6,6 @@ memory is shown to the memories of all contexts. Addresses are the process's own
 
 from __future__ import annotations
 
-import bisect
-
 import numpy as np
 
 from grader.vgpu.driver import errors, paging, recorder
@@ -17,8 +15,6 @@ from grader.vgpu.driver.errors import CudaError
 from grader.vgpu.driver.state import Context, driver
 from grader.vgpu.driver.watch import WATCH
 from grader.vgpu.sanitize import host
-
-_starts: list[int] = []  # of driver.allocations, sorted
 
 HOST_PORTABLE, HOST_DEVICEMAP, HOST_WRITECOMBINED = 1, 2, 4
 REGISTER_FLAGS = 0x1 | 0x2 | 0x4 | 0x8  # portable, device map, io memory, read-only
@@ -44,7 +40,6 @@ class Allocation:
         self.place = host.place() if driver.options.leakcheck else ("", 0)  # where the program asked for it
         self._shown_to: list[Context] = []
         driver.allocations[address] = self
-        bisect.insort(_starts, address)
         if kind == "device":
             context.device.used_bytes += nbytes
         if self.shared:
@@ -98,9 +93,6 @@ class Allocation:
         paging.drop(self)
         driver.allocations.pop(self.address, None)
         WATCH.gone(self)
-        at = bisect.bisect_left(_starts, self.address)
-        if at < len(_starts) and _starts[at] == self.address:
-            del _starts[at]
         if self.kind == "device":
             self.context.device.used_bytes -= self.nbytes
         if self.pool is not None:
@@ -125,11 +117,7 @@ def leaks() -> list:
 
 def find(address: int) -> Allocation | None:
     """The live allocation that holds this address."""
-    at = bisect.bisect_right(_starts, address) - 1
-    if at < 0:
-        return None
-    allocation = driver.allocations[_starts[at]]
-    return allocation if address < allocation.end else None
+    return driver.allocations.find(address)
 
 
 def within(address: int, nbytes: int) -> Allocation | None:
@@ -406,8 +394,7 @@ def mem_host_register(ctx, address, nbytes, flags):
     if not address or not nbytes or flags & ~REGISTER_FLAGS:
         raise CudaError(errors.INVALID_VALUE)
     _unsafe()
-    first = bisect.bisect_left(_starts, address)
-    if find(address) or (first < len(_starts) and _starts[first] < address + nbytes):
+    if driver.allocations.overlapping(address, nbytes):
         raise CudaError(errors.HOST_MEMORY_ALREADY_REGISTERED)
     ctx.memory.register(address, nbytes)
     allocation = Allocation(ctx, address, nbytes, "registered", flags=flags | HOST_DEVICEMAP)

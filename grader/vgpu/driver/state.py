@@ -16,6 +16,7 @@ from grader.vgpu.driver import errors
 from grader.vgpu.driver.abi import LEGACY_DEFAULT_STREAM, LOCK, PER_THREAD_DEFAULT_STREAM, Param, i32, u64
 from grader.vgpu.driver.clock import Engine, Resource
 from grader.vgpu.driver.errors import CudaError
+from grader.vgpu.ranges import Ranges
 
 CUDA_VERSION = 13050  # of the driver that this is like: that of the cuda.h which it was written from
 
@@ -150,7 +151,7 @@ class Driver:
         self.devices: list[Device] = []
         self.contexts: list[Context] = []
         self.handles: dict[int, Object] = {}
-        self.allocations: dict = {}  # address -> memory.Allocation
+        self.allocations = Ranges()  # of memory.Allocation, whatever the context
         self._handles = itertools.count(0x1000_0010, 16)
         self._numbers: dict[str, itertools.count] = {}
         self.local = threading.local()

@@ -184,6 +184,7 @@ class Lowering:
             }  # fmt: skip
             return ir.Constant(vec(I32), table[base[9:]])
         if base in ("clock", "clock64", "globaltimer", "globaltimer_lo", "clock_hi", "globaltimer_hi"):
+            self.uses_atomics = True  # one clock for all blocks, so they take turns
             value = self.call_machine("vg_clock", I64, [(constant(I32, 1 if base.startswith("global") else 0))])
             if base.endswith("_hi"):
                 value = self.b.lshr(value, constant(I64, 32))

@@ -304,6 +304,7 @@ def launch(
     if (
         code.uses_grid
         or code.uses_atomics
+        or kernel.prints  # what is printed comes in the blocks' order
         or nblocks < 8
         or nblocks * block[0] * block[1] * block[2] < PARALLEL_THREADS
     ):

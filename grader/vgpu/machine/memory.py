@@ -1,6 +1,5 @@
 """Device-visible memory: real host memory at real addresses, with red zones and a table of what is allocated."""
 
-import bisect
 import mmap
 from dataclasses import dataclass, field
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from ..jit.raw import raw_view
 from ..jit.state import ALLOC_DIRTY, ALLOC_INDEX, ALLOC_INIT, ALLOC_KIND, ALLOC_RACE, ALLOC_WORDS
+from ..ranges import Ranges
 from .heap import HEAP_HEADER
 
 POISON = 0xCB  # what fresh memory holds
@@ -44,8 +44,7 @@ class Memory:
     """Every address that kernels of one context may touch."""
 
     def __init__(self):
-        self._starts: list[int] = []
-        self._live: dict[int, Allocation] = {}
+        self._live = Ranges()
         self._freed: list[Allocation] = []  # newest last
         self._count = 0
         self._table = None
@@ -89,8 +88,7 @@ class Memory:
         """Make foreign host memory device-visible. Raises ValueError when it overlaps a live allocation."""
         if nbytes <= 0:
             raise ValueError("cannot register an empty range")
-        k = bisect.bisect_right(self._starts, address + nbytes - 1)
-        if k and self._live[self._starts[k - 1]].end > address:
+        if self._live.overlapping(address, nbytes):
             raise ValueError("the range overlaps memory that is allocated or registered already")
         allocation = Allocation(address, nbytes, "registered", label, self._count)
         self._add(allocation)
@@ -98,7 +96,6 @@ class Memory:
 
     def _add(self, allocation: Allocation):
         self._count += 1
-        bisect.insort(self._starts, allocation.address)
         self._live[allocation.address] = allocation
         self._table = None
 
@@ -107,7 +104,6 @@ class Memory:
         if address not in self._live:
             raise ValueError(f"{address:#x} is not the start of a live allocation")
         gone = self._live.pop(address)
-        self._starts.remove(address)
         self._table = None
         gone.init = gone.race = None
         self._freed = [*self._freed[1 - GRAVES :], gone]
@@ -119,11 +115,7 @@ class Memory:
 
     def find(self, address: int) -> Allocation | None:
         """The live allocation that holds `address`."""
-        k = bisect.bisect_right(self._starts, address)
-        if not k:
-            return None
-        allocation = self._live[self._starts[k - 1]]
-        return allocation if address < allocation.end else None
+        return self._live.find(address)
 
     def find_freed(self, address: int) -> Allocation | None:
         """The allocation that held `address` last, when nothing does now."""
@@ -133,9 +125,7 @@ class Memory:
 
     def nearest(self, address: int) -> Allocation | None:
         """The live allocation whose range lies closest to `address`: whom an out-of-bounds access most likely meant."""
-        k = bisect.bisect_right(self._starts, address)
-        near = [self._live[s] for s in self._starts[max(0, k - 1) : k + 1]]
-        return min(near, key=lambda a: max(a.address - address, address - a.end + 1, 0), default=None)
+        return self._live.nearest(address)
 
     def view(self, address: int, nbytes: int) -> np.ndarray:
         """The bytes as a uint8 array that shares them. Raises ValueError when they are not inside one live allocation."""
@@ -171,13 +161,13 @@ class Memory:
     @property
     def allocations(self) -> list[Allocation]:
         """Live allocations in order of address."""
-        return [self._live[s] for s in self._starts]
+        return self._live.ordered()
 
     def table(self, races: bool, shift: int) -> np.ndarray:
         """Rows for the machine (state.ALLOC_WORDS); with `races`, shadows for allocations up to RACE_LIMIT."""
         key = (races, shift)
         if self._table is None or self._table[0] != key:
-            rows = np.zeros((len(self._starts) or 1, ALLOC_WORDS), np.int64)
+            rows = np.zeros((len(self._live) or 1, ALLOC_WORDS), np.int64)
             for row, a in zip(rows, self.allocations, strict=False):
                 row[0], row[1] = a.address, a.end
                 row[ALLOC_KIND], row[ALLOC_INDEX] = KINDS.index(a.kind), a.index
