@@ -56,8 +56,12 @@ EDGES = {"the bar": BAR} | {
 
 
 def times(rng, noise, speedup, gradings, rounds):
-    """Seconds of (baseline, submission, reference), each [gradings, rounds]; the sides take turns in random order."""
-    true = np.array([1.0, 1.0 / speedup, 1.0 / REFERENCE], np.float32)
+    """Seconds of (baseline, submission, reference), each [gradings, rounds]; the sides take turns in random order.
+
+    speedup: the submission's true one, or an array of one for each grading.
+    """
+    own = 1.0 / np.broadcast_to(np.asarray(speedup, np.float32), gradings)
+    true = np.stack([np.ones_like(own), own, np.full_like(own, 1.0 / REFERENCE)], axis=-1)[:, None, :]
     factors = noise(rng, gradings, rounds, MEASURED.repeats, 3)
     # As grader.measure.rounds.orders: a random order, turned by another step in each repeat.
     order, turns = (rng.random((gradings, rounds, n), np.float32).argsort(axis=-1) for n in (3, MEASURED.repeats))
@@ -67,7 +71,7 @@ def times(rng, noise, speedup, gradings, rounds):
 
 
 def gradings(rng, noise, speedup, count):
-    """(share of the points, bar reached, ambiguous, rounds) of `count` gradings of one submission, each an array."""
+    """(share of the points, bar reached, ambiguous, rounds) of `count` gradings, each an array; see `times`."""
     all_times = times(rng, noise, speedup, count, MEASURED.most_rounds)
     points, fast, open_, used = np.zeros(count), np.zeros(count, bool), np.zeros(count, bool), np.zeros(count, int)
     left = np.arange(count)
