@@ -1,8 +1,12 @@
-"""The table of what passed, in Markdown and JSON."""
+"""The table of what passed, in Markdown and JSON.
+
+python -m tests.conformance.table VIRTUAL SIMULATOR      both side by side, from the folders that the runner wrote
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -39,3 +43,30 @@ def write(folder: Path, results: list[ModuleResult], device: str) -> None:
     """conformance.md and conformance.json in `folder`."""
     (folder / "conformance.md").write_text(markdown(results, device))
     (folder / "conformance.json").write_text(json.dumps([asdict(result) for result in results], indent=1))
+
+
+def _counts(results: list[dict]) -> dict[str, list[int]]:
+    """File -> how many passed, did not, were skipped."""
+    found = {}
+    for result in results:
+        ends = [outcome["outcome"] for outcome in result["outcomes"]]
+        bad = ends.count("failed") + ends.count("errors")
+        found[result["file"]] = [ends.count("passed"), bad, ends.count("skipped")]
+    return found
+
+
+def beside(virtual: list[dict], simulator: list[dict]) -> str:
+    """The two runs in one table."""
+    mine, theirs = _counts(virtual), _counts(simulator)
+    rows = ["| file | virtual GPU: passed | not | skipped | simulator: passed | not | skipped |", "|---|" + "---|" * 6]
+    for file in dict.fromkeys([*mine, *theirs]):
+        rows.append(
+            f"| {file} | " + " | ".join(str(k) for side in (mine, theirs) for k in side.get(file, "---")) + " |"
+        )
+    totals = [sum(column) for side in (mine, theirs) for column in zip(*side.values(), strict=True)]
+    rows.append("| **all** | " + " | ".join(map(str, totals)) + " |")
+    return "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    print(beside(*(json.loads((Path(folder) / "conformance.json").read_text()) for folder in sys.argv[1:3])))
