@@ -6,7 +6,7 @@ import shutil
 from grader.devices import cuda, resolve
 from grader.report.record import versions
 from grader.sandbox import SandboxError
-from grader.sandbox.doctor import protections
+from grader.sandbox.doctor import OWN_MACHINE, protections
 
 
 def main() -> int:
@@ -20,6 +20,22 @@ def main() -> int:
         print(f"the sandbox does not start: {e}")
         return 3
     print(report)
-    if report.level == 1 and not shutil.which("bwrap"):
-        print("for level 2, install bubblewrap (the command bwrap)")
+    for advice in _advice(report.level):
+        print(advice)
     return 0 if report.level else 3
+
+
+def _advice(level: int) -> list[str]:
+    """What to do for more."""
+    found = []
+    if level == 0:
+        found.append("for level 1, use Linux 5.13 or newer with Landlock, and allow seccomp filters in the container")
+    if level < 2 and not shutil.which("bwrap"):
+        found.append("for level 2, install bubblewrap (the command bwrap)")
+    elif level < 2:
+        found.append("for level 2, let bwrap make user namespaces (containers forbid it by default)")
+    if level < 3:
+        found.append(
+            f"for level 3, use a container or virtual machine for grading alone, and set {OWN_MACHINE}=1 in it"
+        )
+    return found

@@ -40,12 +40,17 @@ class Report:
         return "\n".join([f"level {self.level}, {_LEVELS[self.level]}", f"  ({self.kernel})", *rows])
 
 
-def protections(zygote: Zygote | None = None, own_machine: bool = False) -> Report:
+OWN_MACHINE = "GRADER_OWN_MACHINE"  # environment variable; "1" is the operator's word
+
+
+def protections(zygote: Zygote | None = None, own_machine: bool | None = None) -> Report:
     """Attack the children of `zygote`, or of a bare one with the default options; takes about 0.2 s.
 
     own_machine: the operator's word that this container or virtual machine serves nothing but grading, and holds
-    nothing that students may not have; nothing inside could tell. Raises SandboxError when the zygote fails.
+    nothing that students may not have; nothing inside could tell. By default what OWN_MACHINE says. Raises SandboxError when the zygote fails.
     """
+    if own_machine is None:
+        own_machine = os.environ.get(OWN_MACHINE) == "1"
     if zygote is None:
         with Zygote(trust=True) as bare:
             return protections(bare, own_machine)

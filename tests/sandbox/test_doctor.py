@@ -30,8 +30,11 @@ def test_namespaces_are_not_required():
         assert protections(plain).level >= 1
 
 
-def test_a_machine_of_its_own_is_the_operators_word(zygote):
+def test_a_machine_of_its_own_is_the_operators_word(zygote, monkeypatch):
     assert protections(zygote, own_machine=True).level == 3
+    monkeypatch.setenv("GRADER_OWN_MACHINE", "1")
+    assert protections(zygote).level == 3
+    assert protections(zygote, own_machine=False).level < 3
 
 
 def test_the_report_reads_as_a_table(zygote):
