@@ -43,11 +43,19 @@ def test_nothing_is_used_twice():
         start, end = share(ready, us, [(resource, part)])
         assert start >= ready and end - start >= us * 0.999999
         pieces.append(us * part)
-    moments = sorted(resource.moments(-1.0))
-    for a, b in itertools.pairwise(moments):
-        assert resource.free(a, b) >= -1e-6
-    used = sum(part * (b - a) for a, b, part in resource._use)
+    uses = resource.since(0.0)
+    for start, end in itertools.pairwise(sorted({t for use in uses for t in use[:2]})):
+        assert sum(part for a, b, part in uses if a < end and b > start) <= 1 + 1e-6
+    used = sum(part * (b - a) for a, b, part in uses)
     assert used == pytest.approx(sum(pieces))
+
+
+def test_work_that_takes_long_is_not_forgotten_for_many_that_do_not():
+    sms = Resource()
+    assert share(0.0, 1e5, [(sms, 0.75)]) == (0.0, 1e5)
+    for k in range(500):
+        assert share(10.0 * k, 5.0, [(sms, 0.25)]) == (10.0 * k, 10.0 * k + 5)
+    assert share(5000.0, 5.0, [(sms, 0.5)]) == (5000.0, 5010.0)  # a quarter is left
 
 
 def test_an_engine_fills_its_gaps_and_forgets_what_is_long_ago():

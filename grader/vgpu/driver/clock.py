@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import itertools
 import threading
+from bisect import bisect_right, insort
 from collections import deque
 from dataclasses import dataclass
+from operator import itemgetter
 
 from grader.vgpu.model.cards import timing
 
@@ -82,6 +84,7 @@ CLOCK = Clock()
 
 
 KEPT = 128  # pieces of work on an engine, or stretches of a resource's use, that are looked at; older ones are history
+_END = itemgetter(1)
 SLOWEST = 0.02  # of full speed; what has less of a resource waits for more
 
 
@@ -89,7 +92,7 @@ class Engine:
     """Something that does one piece of work after the other."""
 
     def __init__(self):
-        self._busy: list[tuple[float, float]] = []  # (start, end)
+        self._busy: list[tuple[float, float]] = []  # (start, end), by their end
         self._end = self._history = 0.0
 
     def start(self, ready: float, duration: float) -> float:
@@ -104,7 +107,7 @@ class Engine:
 
     def book(self, start: float, end: float) -> None:
         """It works from start to end."""
-        self._busy.append((start, end))
+        insort(self._busy, (start, end), key=_END)
         if len(self._busy) > KEPT:
             self._history = max(self._history, self._busy.pop(0)[1])
         self._end = max(self._end, end)
@@ -114,23 +117,19 @@ class Resource:
     """Something of which several pieces of work can have a part at once: 1.0 is all of it."""
 
     def __init__(self):
-        self._use: list[tuple[float, float, float]] = []  # (start, end, part)
+        self._use: list[tuple[float, float, float]] = []  # (start, end, part), by their end
         self.end = self.history = 0.0
-
-    def free(self, start: float, end: float) -> float:
-        """The part that is left from start to end, between which nothing begins or ends."""
-        return 1.0 - sum(part for a, b, part in self._use if a < end and b > start)
 
     def take(self, start: float, end: float, part: float) -> None:
         """A part is used from start to end."""
-        self._use.append((start, end, part))
+        insort(self._use, (start, end, part), key=_END)
         if len(self._use) > KEPT:
             self.history = max(self.history, self._use.pop(0)[1])
         self.end = max(self.end, end)
 
-    def moments(self, after: float) -> set[float]:
-        """When its use changes."""
-        return {t for a, b, _ in self._use for t in (a, b) if t > after}
+    def since(self, when: float) -> list[tuple[float, float, float]]:
+        """(start, end, part) of the use that is not over by then."""
+        return self._use[bisect_right(self._use, when, key=_END) :]
 
 
 def share(ready: float, duration: float, needs: list[tuple[Resource, float]]) -> tuple[float, float]:
@@ -143,10 +142,17 @@ def share(ready: float, duration: float, needs: list[tuple[Resource, float]]) ->
             resource.take(ready, ready + duration, part)
         return ready, ready + duration
     now = max(ready, *(resource.history for resource, _ in needs))
-    moments = sorted(set().union(*(resource.moments(now) for resource, _ in needs)))
+    others = [(part, resource.since(now)) for resource, part in needs]
+    moments = sorted({t for _, uses in others for use in uses for t in use[:2] if t > now})
     start, left = None, duration
     for until in [*moments, float("inf")]:
-        speed = min(1.0, *(resource.free(now, until) / part for resource, part in needs))
+        speed = 1.0
+        for part, uses in others:
+            taken = 0.0
+            for a, b, other in uses:
+                if a < until and b > now:
+                    taken += other
+            speed = min(speed, (1.0 - taken) / part)
         if speed >= SLOWEST:
             end = min(until, now + left / speed)
             start = now if start is None else start
