@@ -193,6 +193,8 @@ with lab.timeline() as t:
 t.draw("A race between two streams", rows="stream")
 
 # %% [markdown]
+# On the virtual GPU racecheck keeps an eye on the order between streams too, and names both kernels.
+#
 # An **event** is a mark in a stream. `event.record(a)` puts it there; `event.wait(b)` lets B, and only B, wait until A has come to
 # it. The host does not wait for anything.
 
@@ -274,3 +276,10 @@ lab.bars({"ordinary": ordinary.microseconds, "stream-ordered": ordered.microseco
 # 1. With `rounds=50` in `pipeline`, which engine sets the pace? How much can streams gain then?
 # 2. Give the four chunks of a pipeline to streams A, B, A, B, and forget the stream of one kernel. Find it in the timeline.
 # 3. Put an event after the copy of chunk 0 and let the host wait for it, then start a second pipeline. What overlaps?
+#
+# ## Exercises
+#
+# In `exercises/06-streams`:
+#
+# 1. **`overlap`**: write the host's code that copies, computes and copies back in chunks that overlap.
+# 2. **`events`**: a fork and a join in every round. Let the streams wait for each other, and the host for nobody.

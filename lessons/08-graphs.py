@@ -264,3 +264,9 @@ print("factor 20 :", total.copy_to_host()[1])
 # * Capture, instantiate once, launch often. Instantiating for a single launch costs more than it saves.
 # * Arguments are frozen, contents are not.
 # * Measure first: without bubbles in the timeline, a graph has nothing to remove.
+#
+# ## Exercise
+#
+# In `exercises/08-graphs`:
+#
+# 1. **`graph`**: a film of many small steps. Capture a frame's work once, and launch it as often as there are frames.
