@@ -89,7 +89,7 @@ class Cupti:
             cupti.activity_register_callbacks(lambda: (8 << 20, 0), self._take)
             self._switch(True)
             self._switch(False)
-        except cupti.cuptiError as error:
+        except (cupti.cuptiError, RuntimeError) as error:  # its own, and those of the package around it
             raise Unpermitted(
                 f"CUPTI does not work here ({error}): another profiler may be attached to this process, or the machine "
                 "may not let its users trace."

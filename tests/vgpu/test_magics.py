@@ -135,7 +135,7 @@ class FakeCupti:
     class cuptiError(Exception):
         pass
 
-    def __init__(self, records=(), refuses=False):
+    def __init__(self, records=(), refuses=None):
         self.records, self.refuses, self.on = list(records), refuses, set()
 
     def activity_register_callbacks(self, requested, completed):
@@ -144,7 +144,7 @@ class FakeCupti:
 
     def activity_enable(self, kind):
         if self.refuses:
-            raise self.cuptiError("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")
+            raise self.refuses
         self.on.add(kind)
 
     def activity_disable(self, kind):
@@ -200,11 +200,14 @@ def test_cuptis_records_become_the_same_timeline(on_a_gpu):
     assert labels[:3] == ["driver calls", "graph 3", "default stream"]
 
 
-def test_cupti_that_is_not_permitted_falls_back_to_events_and_says_why(on_a_gpu):
-    on_a_gpu.setattr(collectors, "_cupti", lambda: FakeCupti(refuses=True))
+@pytest.mark.parametrize(
+    "error", [FakeCupti.cuptiError("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"), RuntimeError("CUDA driver is not found")]
+)
+def test_cupti_that_does_not_work_gives_way_to_events_and_says_why(on_a_gpu, error):
+    on_a_gpu.setattr(collectors, "_cupti", lambda: FakeCupti(refuses=error))
     collector = collectors.choose()
     assert isinstance(collector, collectors.Events)
-    assert "CUPTI does not work here (CUPTI_ERROR_INSUFFICIENT_PRIVILEGES)" in collector.missing[0]
+    assert f"CUPTI does not work here ({error})" in collector.missing[0]
 
 
 # ---------------------------------------------------------------- the virtual run of the same cell

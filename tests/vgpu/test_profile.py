@@ -217,6 +217,22 @@ def test_advice_is_given_for_what_is_bad_and_not_for_the_rest():
     assert "Sectors/request, global load" in {m.name for m in run("column").metrics if m.advice}
 
 
+def test_every_warp_state_has_a_meaning_and_the_bad_ones_advice():
+    from grader.vgpu.model.simulate import STALLS
+    from grader.vgpu.profile import Metric, advice
+
+    assert set(STALLS) - {"dispatch stall"} == set(advice.STALLS)  # that one is not modelled
+    for name in set(STALLS) - {"selected", "not selected", "membar", "dispatch stall"}:
+        metric = Metric("Warp states", name, "", 95.0, "%", False, advice.STALLS[name])
+        assert advice.advise(metric).advice, name
+
+
+def test_warp_states_are_parts_of_one_whole():
+    states = [m for m in run("branches").metrics if m.section == "Warp states"]
+    assert sum(m.value for m in states) == pytest.approx(100, abs=4)
+    assert all(m.id.startswith("smsp__pcsamp_warps_issue_stalled_") for m in states)
+
+
 def test_the_table_names_lines_units_and_what_is_modelled():
     text = str(run("conflict"))
     assert "conflict  grid 1x1x1, block 32x1x1 on NVIDIA A100-SXM4-80GB" in text

@@ -53,6 +53,12 @@ _RULES = [
         lambda m: m.value > 50,
         "more loads under way at once (more warps, or several a thread), or fewer of them",
     ),
+    (
+        "short scoreboard",
+        lambda m: m.value > 40,
+        "more independent work between a load from shared memory (or a sine, a root) and its use",
+    ),
+    ("wait", lambda m: m.value > 50, "several independent chains of operations a thread, or more warps"),
     ("barrier", lambda m: m.value > 30, "smaller blocks, or the same work for all warps between barriers"),
     ("mio throttle", lambda m: m.value > 30, "fewer, wider accesses to shared memory (keep values in registers)"),
     ("lg throttle", lambda m: m.value > 30, "coalesce, or load 8 or 16 bytes at once"),
