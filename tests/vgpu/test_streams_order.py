@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import grader.vgpu
 from grader.vgpu.driver.state import driver
+from grader.vgpu.sanitize.race import touched
 from grader.vgpu.sanitize.streams import Access, Extents, History, Point, before, plain_name
 
 ranges = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), max_size=6)
@@ -32,6 +33,19 @@ def test_two_extents_meet_where_both_have_a_byte(a, b):
         assert set(range(*where)) <= my_bytes & your_bytes
         assert where[0] == min(my_bytes & your_bytes)
     assert mine.holds(yours) == (your_bytes <= my_bytes)
+
+
+@given(st.lists(st.tuples(*[st.sampled_from((0, 1, 7 << 38, -1, -(1 << 62)))] * 2), min_size=1, max_size=20))
+def test_the_shadow_tells_what_a_launch_read_and_wrote(entries):
+    shadow = np.array([*entries, (0, 0)], np.int64).ravel()
+    reads, writes, atomics = (Extents.words(0, 1, words) for words in touched(shadow, len(entries)))
+    for extents, expected in (
+        (reads, [read > 0 for _, read in entries]),
+        (writes, [written > 0 for written, _ in entries]),
+        (atomics, [written < 0 or read < 0 for written, read in entries]),
+    ):
+        known = {k for a, b in zip(extents.starts, extents.ends, strict=True) for k in range(a, b)}
+        assert known == {k for k, there in enumerate(expected) if there}
 
 
 def test_rows_of_a_pitched_copy_leave_out_what_is_between_them():

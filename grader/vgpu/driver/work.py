@@ -275,11 +275,11 @@ class Launch(Work):
         context = op.stream.context
         shift = self.kernel.code(context).code().global_grain
         found = []
-        for memory in context.memory.allocations:
-            if memory.race is None:
-                continue
-            words = (memory.nbytes - 1 >> shift) + 1
-            kinds = [Extents.words(memory.address, 1 << shift, kind) for kind in touched(memory.race, words)]
+        for memory in context.memory.touched():
+            kinds = [
+                Extents.words(memory.address, 1 << shift, words)
+                for words in touched(memory.race, (memory.nbytes - 1 >> shift) + 1)
+            ]
             if any(kinds):
                 found.append((find(memory.address) or memory, Access(op.point, *kinds), name_of(memory)))
         return found

@@ -28,13 +28,8 @@ G_ACQUIRED = 168  # table by block: time of its last acquire, then of its last r
 GRID_BYTES = 512
 
 ALLOC_WORDS = 8  # low, end, then:
-ALLOC_RACE, ALLOC_INIT, ALLOC_KIND, ALLOC_INDEX, ALLOC_DIRTY = (
-    2,
-    3,
-    4,
-    5,
-    6,
-)  # shadows (0 for none); written in this launch
+ALLOC_RACE, ALLOC_INIT, ALLOC_KIND, ALLOC_INDEX = 2, 3, 4, 5  # shadows (0 for none)
+ALLOC_DIRTY, ALLOC_TOUCHED = 6, 7  # written, read or written in this launch
 CACHE_WORDS = 4  # of a memory site: low and end of the allocation that it touched last, its row
 STRONG, RELEASING = (
     256,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..jit.raw import raw_view
-from ..jit.state import ALLOC_DIRTY, ALLOC_INDEX, ALLOC_INIT, ALLOC_KIND, ALLOC_RACE, ALLOC_WORDS
+from ..jit.state import ALLOC_DIRTY, ALLOC_INDEX, ALLOC_INIT, ALLOC_KIND, ALLOC_RACE, ALLOC_TOUCHED, ALLOC_WORDS
 from ..ranges import Ranges
 from .heap import HEAP_HEADER
 
@@ -33,7 +33,7 @@ class Allocation:
     buffer: object = field(default=None, repr=False)  # keeps the bytes alive
     init: np.ndarray | None = field(default=None, repr=False)  # one byte a byte: 1 once written
     race: np.ndarray | None = field(default=None, repr=False)  # racecheck's shadow
-    race_used: bool = field(default=False, repr=False)  # to be cleared before the next launch
+    race_used: bool = field(default=False, repr=False)  # by the last launch: to be cleared before the next
 
     @property
     def end(self) -> int:
@@ -95,6 +95,7 @@ class Memory:
         return allocation
 
     def _add(self, allocation: Allocation):
+        self._note_touched()
         self._count += 1
         self._live[allocation.address] = allocation
         self._table = None
@@ -103,6 +104,7 @@ class Memory:
         """Raises ValueError when no live allocation starts at `address`."""
         if address not in self._live:
             raise ValueError(f"{address:#x} is not the start of a live allocation")
+        self._note_touched()
         gone = self._live.pop(address)
         self._table = None
         gone.init = gone.race = None
@@ -163,8 +165,20 @@ class Memory:
         """Live allocations in order of address."""
         return self._live.ordered()
 
+    def _note_touched(self):
+        """Take from the table, which may be about to go, what the last launch has touched."""
+        for row, a in zip(self._table[1], self.allocations, strict=False) if self._table else ():
+            if row[ALLOC_TOUCHED]:
+                a.race_used, row[ALLOC_TOUCHED] = True, 0
+
+    def touched(self) -> list[Allocation]:
+        """Right after a launch with racecheck: the allocations that it read or wrote and that have a shadow."""
+        self._note_touched()
+        return [a for a in self.allocations if a.race is not None and a.race_used]
+
     def table(self, races: bool, shift: int) -> np.ndarray:
         """Rows for the machine (state.ALLOC_WORDS); with `races`, shadows for allocations up to RACE_LIMIT."""
+        self._note_touched()
         key = (races, shift)
         if self._table is None or self._table[0] != key:
             rows = np.zeros((len(self._live) or 1, ALLOC_WORDS), np.int64)
@@ -181,10 +195,9 @@ class Memory:
         rows = self._table[1]
         rows[:, ALLOC_DIRTY] = 0
         for row, a in zip(rows, self.allocations, strict=False):
-            if row[ALLOC_RACE]:
-                if a.race_used:
-                    a.race[:] = 0
-                a.race_used = True
+            if row[ALLOC_RACE] and a.race_used:
+                a.race[:] = 0
+                a.race_used = False
             if a.init is not None and a.init.all():
                 a.init = None  # bytes never become unwritten: nothing to watch any more
             row[ALLOC_INIT] = a.init.ctypes.data if a.init is not None else 0

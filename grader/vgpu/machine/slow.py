@@ -24,6 +24,7 @@ from ..jit.raw import (
     store_u64,
 )  # fmt: skip
 from ..jit.state import (
+    ALLOC_TOUCHED,
     CACHE_WORDS,
     G_PROGRESS,
     G_SITES,
@@ -77,6 +78,7 @@ def resolve(w, lane, address, nbytes, space, site, align):
     if row == 0 or address + nbytes > load_i64(row + 8):
         fault(w, L.FAULT_ADDRESS_RANGE, lane, site, address)
         return 0
+    store_i64(row + 8 * ALLOC_TOUCHED, 1)
     cache = load_i64(w + L.CACHE) + 8 * CACHE_WORDS * site
     store_i64(cache, load_i64(row))
     store_i64(cache + 8, load_i64(row + 8))

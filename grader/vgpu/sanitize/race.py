@@ -376,9 +376,47 @@ def global_access(g, b, w, mask, lane, address, nbytes, count, kind, strong, sit
         store_i64(p, mark)
 
 
-def touched(shadow: np.ndarray, words: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What a launch did, as global memory's shadow has it: which words were read, written, updated atomically (bool)."""
+@inner
+def survey(shadow, words, found):
+    """For words read, written and updated atomically in a launch: how many, the first, the last. Nine words at `found`."""
+    n_read, n_written, n_atomic = 0, 0, 0
+    last_read, last_written, last_atomic = 0, 0, 0
+    for word in range(words - 1, -1, -1):
+        last, before = load_i64(shadow + 16 * word), load_i64(shadow + 16 * word + 8)
+        if before > 0:
+            last_read = word if n_read == 0 else last_read
+            n_read += 1
+            store_i64(found + 8, word)
+        if last > 0:
+            last_written = word if n_written == 0 else last_written
+            n_written += 1
+            store_i64(found + 32, word)
+        if last < 0 or before < 0:  # ATOMIC_BIT
+            last_atomic = word if n_atomic == 0 else last_atomic
+            n_atomic += 1
+            store_i64(found + 56, word)
+    store_i64(found, n_read)
+    store_i64(found + 16, last_read)
+    store_i64(found + 24, n_written)
+    store_i64(found + 40, last_written)
+    store_i64(found + 48, n_atomic)
+    store_i64(found + 64, last_atomic)
+
+
+def touched(shadow: np.ndarray, words: int) -> list:
+    """What a launch did, as global memory's shadow has it: which words were read, written, updated atomically.
+
+    Each a range (first, end), where it is one, else a bool for every word.
+    """
+    found = np.zeros(9, np.int64)
+    survey(shadow.ctypes.data, words, found.ctypes.data)
     entries = shadow[: 2 * words].reshape(-1, 2)
-    writes, reads = entries[:, 0], entries[:, 1]
-    atomic = (writes < 0) | (reads < 0)  # ATOMIC_BIT
-    return reads > 0, writes > 0, atomic
+    out = []
+    for kind, (n, first, last) in enumerate(found.reshape(3, 3).tolist()):
+        if n == last - first + 1 or n == 0:
+            out.append((first, first + n))
+        elif kind == 2:
+            out.append((entries < 0).any(axis=1))
+        else:
+            out.append(entries[:, 1 - kind] > 0)
+    return out

@@ -69,8 +69,11 @@ class Extents:
         return cls(starts, starts + nbytes)
 
     @classmethod
-    def words(cls, address: int, nbytes: int, touched: np.ndarray) -> Extents:
-        """The words of `nbytes` bytes from `address` on of which `touched` (bool) holds."""
+    def words(cls, address: int, nbytes: int, touched: np.ndarray | tuple[int, int]) -> Extents:
+        """The words of `nbytes` bytes from `address` on of which `touched` (bool) holds, or from the first to an end."""
+        if isinstance(touched, tuple):
+            first, end = touched
+            return cls([address + first * nbytes], [address + end * nbytes]) if end > first else NOTHING
         edges = np.flatnonzero(np.diff(touched, prepend=False, append=False))
         return cls(address + edges[0::2] * nbytes, address + edges[1::2] * nbytes)
 
