@@ -27,7 +27,8 @@ def _case(m, k, n, secret=False):
 
 def _secret(rng):
     m, k, n = near(rng, 1, 4, 7, spread=3)
-    return [_case(16 * m, 16 * k, 16 * n, secret=True), _case(16 * n, 16, 16 * m, secret=True)]
+    long = 16 * (k + 5)  # more steps than any public size has
+    return [_case(16 * m, long, 16 * n, secret=True), _case(16 * n, 16, 16 * m, secret=True)]
 
 
 PROBLEM = Problem(
