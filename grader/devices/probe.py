@@ -13,7 +13,7 @@ from grader.vgpu.driver.state import driver
 from grader.vgpu.jit import layout
 from grader.vgpu.model.cards import timing
 from grader.vgpu.sanitize import host
-from grader.vgpu.timeline import COPIES, Timeline
+from grader.vgpu.timeline import Timeline
 
 
 class VirtualProbe:
@@ -99,16 +99,15 @@ def timeline_of(shown: Timeline) -> dict[str, float]:
     during which the device had nothing to do. faults_us: that kernels and the host waited for pages of managed memory.
     waits_us: that the host spent in calls that wait.
     """
-    copies = [s for s in shown.spans if s.kind in COPIES]
     waits = [c for c in shown.calls if c.name.endswith("Synchronize")]
     found = {
         "kernels_us": shown.kernels,
-        "copies_us": Timeline([replace(s, kind="kernel") for s in copies]).kernels,
+        "copies_us": shown.copies,
         "idle_us": shown.idle,
         "faults_us": shown.faults,
         "waits_us": sum(c.end_us - c.start_us for c in waits),
     }
-    return found | ({"copies_overlapped": shown.overlap} if copies else {})
+    return found | ({"copies_overlapped": shown.overlap} if shown.copies else {})
 
 
 def counters_of(counters) -> dict[str, float]:

@@ -32,6 +32,18 @@ def test_overlap_is_the_part_of_the_copies_time_with_a_kernel_running():
     assert PIPELINE.overlap == pytest.approx((10 + 8) / 30)
 
 
+def test_overlap_counts_what_lies_across_several_spans_once():
+    kernels = [span("kernel", at, at + 4) for at in (0, 5, 10, 30)]
+    copies = [span("h2d", 2, 12), span("d2h", 12, 13), span("h2d", 31, 32), span("h2d", 33, 40)]
+    assert Timeline(kernels + copies).copies == 19
+    assert Timeline(kernels + copies).overlap == pytest.approx((2 + 4 + 3 + 1 + 1) / 19)
+
+
+def test_a_timeline_of_very_many_spans_has_its_measures():
+    many = [s for k in range(20_000) for s in (span("kernel", 4 * k, 4 * k + 2), span("h2d", 4 * k + 1, 4 * k + 3))]
+    assert Timeline(many).overlap == pytest.approx(0.5)
+
+
 def test_idle_time_lies_between_work():
     assert PIPELINE.idle == 0
     apart = Timeline([span("kernel", 0, 10), span("kernel", 15, 20), span("kernel", 21, 30)])
