@@ -10,7 +10,6 @@ A program on the wire or on disk is one JSON header and a list of raw byte strin
 import hashlib
 import json
 import os
-import re
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
@@ -27,22 +26,13 @@ MAX_NODES = 20_000
 MAX_ARGS = 4096
 MAX_BLOB_BYTES = 256 << 20
 
-ROLES = (
-    "input",
-    "output",
-    "inout",
-    "scratch",
-    "temp",
-)  # scratch: the exercise gave it, and nobody looks at it afterwards
+# "scratch": the exercise gave it, and nobody looks at it afterwards. "temp": the submission's own.
+ROLES = ("input", "output", "inout", "scratch", "temp")
 KINDS = ("device", "managed", "host", "pageable")  # "host" is pinned
 CLOCKS = ("device", "host")
 LOCATIONS = ("device", "host")
 ADVICE = tuple(p + a for a in ("read_mostly", "preferred_location", "accessed_by") for p in ("", "unset_"))
 DTYPES = ("", "|b1", "|i1", "|u1", "<i2", "<u2", "<f2", "<i4", "<u4", "<f4", "<i8", "<u8", "<f8", "<c8", "<c16")
-
-_NAME = re.compile(r"[A-Za-z_$%][\w$%]{0,1023}\Z")
-_FILE_NAME = re.compile(r"[\w .-]{0,100}\Z")
-_ARRAY_NAME = re.compile(r"\w{0,64}\Z")
 
 
 class ProgramError(ValueError):

@@ -1,5 +1,6 @@
 """Turn a hostile header and blobs into a `Program`, or say what is wrong with them."""
 
+import re
 from dataclasses import fields
 from math import prod
 
@@ -8,6 +9,9 @@ import numpy as np
 from grader import program as p
 from grader.program import Buffer, Copy, Fill, Launch, Node, Place, Program, ProgramError, Relocation
 
+_KERNEL_NAME = re.compile(r"[A-Za-z_$%][\w$%]{0,1023}\Z")
+_FILE_NAME = re.compile(r"[\w .-]{0,100}\Z")
+_ARRAY_NAME = re.compile(r"\w{0,64}\Z")
 STREAM_KINDS = ("legacy", "per-thread", "blocking", "non-blocking")
 
 
@@ -78,7 +82,7 @@ class _Fields:
 
 
 def _a_line(v: object) -> tuple[str, int]:
-    if type(v) not in (list, tuple) or len(v) != 2 or type(v[0]) is not str or not p._FILE_NAME.match(v[0]):
+    if type(v) not in (list, tuple) or len(v) != 2 or type(v[0]) is not str or not _FILE_NAME.match(v[0]):
         raise ProgramError("places: a place is [file, line]")
     return v[0], _integer(v[1], 0, 1 << 24, "places: line")
 
@@ -124,7 +128,7 @@ def _check_ptx(ptx: bytes) -> None:
 def _buffer(value: object, i: int, contents: list[bytes]) -> Buffer:
     f = _Fields(value, f"buffer {i}", ("nbytes", "kind", "role", "name", "dtype", "shape", "initial"))
     nbytes, role = f.integer("nbytes", 1, p.MAX_BUFFER_BYTES), f.text("role", p.ROLES)
-    name, dtype = f.text("name", pattern=p._ARRAY_NAME), f.text("dtype", p.DTYPES)
+    name, dtype = f.text("name", pattern=_ARRAY_NAME), f.text("dtype", p.DTYPES)
     shape = tuple(_integer(v, 1, p.MAX_BUFFER_BYTES, f"buffer {i}: shape") for v in f.sequence("shape", 0, 8))
     if (role == "temp") != (name == "") or (role == "temp") != (dtype == ""):
         raise ProgramError(f"buffer {i}: arrays of the exercise have a name and a dtype, temporary memory has neither")
@@ -155,7 +159,7 @@ def _launch(f: _Fields, where: _Where) -> Launch:
         raise ProgramError(f"{f.what}: two relocations at one offset")
     return Launch(
         module=f.integer("module", 0, where.modules - 1),
-        kernel=f.text("kernel", pattern=p._NAME),
+        kernel=f.text("kernel", pattern=_KERNEL_NAME),
         grid=f.integers("grid", 3, 1, 2**31 - 1),
         block=f.integers("block", 3, 1, 1024),
         shared=f.integer("shared", 0, 1 << 20),
