@@ -163,7 +163,7 @@ class Evidence:
 
 
 def place(file: str, line: int | None) -> str:
-    """How a position in the student's text is written in a sentence."""
-    if line is None:
+    """A position in the student's text, for a sentence: "line 3" of a script, "cell 2, line 3"; without a line, ""."""
+    if not line:
         return ""
     return f"{file}, line {line}" if file.startswith("cell") else f"line {line}"

@@ -4,6 +4,8 @@ import ast
 import re
 import traceback
 
+from grader.evidence import place
+
 _BOILERPLATE = re.compile(r"^(Failed in \w+ mode pipeline|During:|File |>>>|There are \d|-+|\^+|\s*$)")
 _NO_VERSION = re.compile(r"No implementation of function Function\(<([^>]*?)(?: at 0x[0-9a-f]+)?>\)")
 _CALL = re.compile(r">>> (.+)")
@@ -68,19 +70,19 @@ def sentence(error: BaseException, sources: dict[str, str]) -> str:
     if said is None:
         lines = [line.strip() for line in text.splitlines()]
         said = next((line for line in lines if not _BOILERPLATE.match(line)), type(error).__name__)
-    place = where_of(error) or (where_named(name, sources) if name else None)
-    return f"{at(*place)}: {said}" if place else said
+    where = where_of(error) or (where_named(name, sources) if name else None)
+    return f"{place(*where)}: {said}" if where else said
 
 
 def one_line(error: BaseException, label: str = "") -> str:
     """What a failed cell raised: "line 3: NameError: name 'x' is not defined"."""
     if isinstance(error, SyntaxError) and error.lineno:
-        return f"{at(error.filename or label, error.lineno)}: SyntaxError: {error.msg}"
+        return f"{place(error.filename or label, error.lineno)}: SyntaxError: {error.msg}"
     said = f"{type(error).__name__}: {error}".split("\n")[0].rstrip(": ")
     if "CUDA_ERROR_" in said:  # what follows the first sentence is about CUDA in general
         said = said.partition(". ")[0].rstrip(".")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_ours(f.filename)]
-    return f"{at(frames[-1].filename, frames[-1].lineno)}: {said}" if frames else said
+    return f"{place(frames[-1].filename, frames[-1].lineno)}: {said}" if frames else said
 
 
 def is_about_compiling(error: BaseException) -> bool:
@@ -90,11 +92,6 @@ def is_about_compiling(error: BaseException) -> bool:
         return bool(frames) and not _is_ours(frames[-1].filename)
     module = type(error).__module__
     return module.startswith("numba") and ".cudadrv" not in module
-
-
-def at(file: str, line: int) -> str:
-    """ "line 3" of a script, "cell 2, line 3" of a notebook."""
-    return f"{file}, line {line}" if file.startswith("cell") else f"line {line}"
 
 
 def _is_ours(file: str) -> bool:

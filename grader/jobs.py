@@ -16,6 +16,7 @@ import warnings
 from dataclasses import dataclass, field
 
 from grader import explain, host, program_check  # noqa: F401  (imported now: the child cannot read it later)
+from grader.evidence import place
 from grader.program import ProgramError
 from grader.recording import Declared, Recorder
 
@@ -308,7 +309,7 @@ def _found(before: int | None) -> str:
 
     faults = [f for f in grader.vgpu.findings() if getattr(f, "tool", "") == "memcheck"]
     if faults:
-        where = explain.at(os.path.basename(faults[-1].file or ""), faults[-1].line)
+        where = place(os.path.basename(faults[-1].file or ""), faults[-1].line)
         return f" ({where}: {faults[-1].message})"
     said = [] if before is None else list(abi._said)[before:]
     return f" ({said[-1].splitlines()[0]})" if said else ""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from grader import program as p
+from grader.evidence import place
 from grader.program import Buffer, Copy, Fill, Launch, Place, Program
 
 _VERBS = {"alloc": "allocate", "free": "free"}
@@ -23,7 +24,7 @@ def lines(program: Program) -> Iterator[str]:
         yield f"  {i:<12} {kind}"
     yield "operations"
     places = program.places or (("", 0),) * len(program.ops)
-    told = [(_where(place), describe(program, op)) for place, op in zip(places, program.ops, strict=True)]
+    told = [(place(*line), describe(program, op)) for line, op in zip(places, program.ops, strict=True)]
     at = 0
     for (where, text), group in groupby(told):
         times = len(list(group))
@@ -130,10 +131,3 @@ def size(nbytes: int) -> str:
 def _trimmed(v: tuple[int, int, int]) -> tuple[int, ...]:
     """Without the ones at the end."""
     return v[: max(k for k in range(1, 4) if k == 1 or v[k - 1] != 1)]
-
-
-def _where(place: tuple[str, int]) -> str:
-    file, line = place
-    if not line:
-        return ""
-    return f"{file}, line {line}" if file.startswith("cell") else f"line {line}"
