@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from grader.evidence import CardState, RunResult
-from grader.problems.model import Array, Problem
+from grader.problems.model import Problem
 
 CLOCK_SPREAD = 0.05  # a round counts when the SM clock differs by no more between its sides
 SECOND_CLOCK = 0.05, 100e-6  # of the time, and seconds: so far may the two clocks disagree
@@ -20,10 +20,8 @@ def floor(problem: Problem, sizes: Mapping[str, int], card: dict) -> float:
     cache as it holds. `card` is a device's description: memory_bytes_per_s, l2_bytes and flop_per_s, each the
     theoretical peak, for the fastest unit that the card has; what is missing there sets no floor.
     """
-    arrays = [p for p in problem.entry.params if isinstance(p, Array)]
-    size = {a.name: int(np.prod(a.shape(sizes))) * np.dtype(a.dtype).itemsize for a in arrays}
-    read = sum(size[a.name] for a in arrays if a.role in ("input", "inout"))
-    written = sum(size[a.name] for a in arrays if a.role in ("output", "inout"))
+    read = sum(a.nbytes(sizes) for a in problem.entry.arrays if a.role in ("input", "inout"))
+    written = sum(a.nbytes(sizes) for a in problem.entry.arrays if a.role in ("output", "inout"))
     seconds = 0.0
     if rate := card.get("memory_bytes_per_s"):
         seconds = (read + max(0, written - card.get("l2_bytes", written))) / rate

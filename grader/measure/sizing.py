@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
-from grader.problems.model import Array, Case, Problem
+from grader.problems.model import Case, Problem
 
 SHORTEST, AIM, LONGEST = 1e-3, 3e-3, 10e-3  # seconds of the reference
 OF_FREE_MEMORY = 0.4  # for all arrays together
@@ -48,5 +46,4 @@ def _grown(size: int, by: float) -> int:
 
 def nbytes(problem: Problem, case: Case) -> int:
     """Bytes of all arrays."""
-    arrays = [p for p in problem.entry.params if isinstance(p, Array)]
-    return sum(int(np.prod(a.shape(case.sizes), dtype=np.int64)) * np.dtype(a.dtype).itemsize for a in arrays)
+    return sum(a.nbytes(case.sizes) for a in problem.entry.arrays)

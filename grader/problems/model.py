@@ -1,5 +1,6 @@
 """The words in which an exercise is written down. Judge side: NumPy only."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -36,6 +37,10 @@ class Array:
     role: str = "input"
     dtype: str = "<f4"
     where: str = "device"  # or, for a host function, "pinned", "pageable" (a plain NumPy array) or "managed"
+
+    def nbytes(self, sizes: Sizes) -> int:
+        """Bytes of its elements."""
+        return math.prod(self.shape(sizes)) * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True)
