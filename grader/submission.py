@@ -37,11 +37,6 @@ class Submission:
     exercises: tuple[str, ...]  # that it says it answers; empty: it does not say
     digest: str  # SHA-256 of the file
 
-    @property
-    def is_empty(self) -> bool:
-        """No code at all."""
-        return not any(c.source.strip() for c in self.cells)
-
 
 def walk(paths: list[str]) -> Iterator[str]:
     """The .py and .ipynb files among and below the given paths, in order; what is not there comes as it is."""

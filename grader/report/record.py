@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from grader.evidence import Finding, Timing
 from grader.problems.model import Problem
-from grader.verdict import MEANING, Verdict
+from grader.verdict import MEANING, Verdict, refused
 
 FORMAT = 1
 UNPROTECTED = "nothing kept it from the grader: --trust-submissions on a machine that cannot lock it in"
@@ -52,8 +52,6 @@ def make(
 
 def refusal(submission: str, problem: Problem, code: str, message: str, *, device: dict, seed: int) -> dict:
     """The record of what could not be run: unreadable text (CE) or a failure of the grader (IE)."""
-    from grader.verdict import refused
-
     verdict = refused(problem, code, message)
     return make(submission, verdict, device=device, seed=seed, wall_seconds=0.0)
 

@@ -40,7 +40,6 @@ KINDS = {
     "shifted": "The values are right but off by one place.",
     "transposed": "The values are right but rows and columns are swapped.",
     "copied": "The output is the input.",
-    "previous": "The values depend on what was in memory before: something is read before it is written.",
     "overflow": "Not a finite number: an overflow, a division by zero, or memory that nobody wrote.",
     "precision": "Close, but not to float32 precision: is something computed or stored in a smaller type?",
     "scaled": "Every wrong value is the right one times the same factor: is something added twice or left out?",
@@ -72,7 +71,7 @@ def compare(expected: Arrays, got: Arrays, tolerance, inputs: Arrays, poison: in
 
 
 def _diagnose(name, want, raw, have, bad, limit, inputs, poison) -> Difference:
-    unwritten = written_not(raw, poison)
+    unwritten = still_poison(raw, poison)
     index = tuple(int(i) for i in np.argwhere(bad)[0])
     close = _closeness(limit)
     kind = "values"
@@ -85,7 +84,7 @@ def _diagnose(name, want, raw, have, bad, limit, inputs, poison) -> Difference:
     )
 
 
-def written_not(raw: np.ndarray, poison: int) -> np.ndarray:
+def still_poison(raw: np.ndarray, poison: int) -> np.ndarray:
     """Which elements still hold the poison byte everywhere."""
     raw = np.ascontiguousarray(raw)
     return (raw.view(np.uint8).reshape(*raw.shape, raw.itemsize) == poison).all(axis=-1)

@@ -1,7 +1,7 @@
 """Rules on whether an answer is right: it builds, it ends, no sanitizer complains, every value is as it should be."""
 
 from grader.evidence import Evidence, Fault
-from grader.rules.check import Check, failed, passed
+from grader.rules.check import Check, failed, passed, unknown
 from grader.rules.compare import compare
 
 _MEMORY_FAULTS = ("illegal_address", "misaligned")
@@ -118,7 +118,7 @@ def repeatable(e: Evidence) -> Check:
 
 def _clean(e: Evidence, tool: str, good: str, hint: str) -> Check:
     if not any(r.sanitized for r in e.results):
-        return Check(None, f"{tool} did not run")
+        return unknown(f"{tool} did not run")
     found = e.findings(tool)
     if not found:
         return passed(good)
