@@ -38,9 +38,8 @@ class Player:
     assemble: Callable[[bytes], bytes] = lambda ptx: ptx
     name: Callable[[int, str], None] = lambda address, label: None  # told what lies where
     mark: Callable[[], None] = lambda: None  # called where the timed part starts and where it ends
-    at: Callable[[tuple[str, int] | None], None] = lambda place: (
-        None
-    )  # told which line is replayed, if nobody takes time
+    # Told which line of the submission is replayed, if nobody takes time.
+    at: Callable[[tuple[str, int] | None], None] = lambda place: None
     busy: Callable[[int], None] = lambda nbytes: None  # told of bytes that the host itself has copied or written
     _libraries: dict[str, object] = field(default_factory=dict)
     _functions: dict[tuple[str, str], tuple] = field(default_factory=dict)
@@ -127,13 +126,14 @@ class Player:
 
         The device is idle at both ends, so an event there takes the host's time.
         """
+        timed = scratch is not None
         start, end = (call(cu.cuEventCreate, 0) for _ in range(2))
-        if scratch:
+        if timed:
             call(cu.cuMemsetD8Async, scratch.address, 0, scratch.nbytes, 0)
             call(cu.cuCtxSynchronize)
         self.mark()
         call(cu.cuEventRecord, start, 0)
-        if scratch is None and program.places:
+        if program.places and not timed:
             for place, step in zip(program.places, steps, strict=True):
                 self.at(place)
                 step()
@@ -142,14 +142,14 @@ class Player:
             for step in steps:
                 step()
         late: tuple[str, ...] = ()
-        if scratch is None:
+        if not timed:
             at_host = {n: i for n, i in program.named("output", "inout").items() if self._reachable(memory[i])}
             before = {n: memory[i].read() for n, i in at_host.items()}
-        synchronize(streams, backwards=scratch is None)
+        synchronize(streams, backwards=not timed)
         call(cu.cuEventRecord, end, 0)
         call(cu.cuCtxSynchronize)
         self.mark()
-        if scratch is None:
+        if not timed:
             late = tuple(n for n, i in at_host.items() if memory[i].read() != before[n])
         seconds = call(cu.cuEventElapsedTime, start, end) * 1e-3
         for event in (start, end):

@@ -163,18 +163,18 @@ def _about(ordinal: int) -> dict:
     call(cu.cuInit, 0)
     device = call(cu.cuDeviceGet, ordinal)
     name = call(cu.cuDeviceGetName, 256, device).split(b"\0")[0].decode()
-    cc = _attribute(device, 75), _attribute(device, 76)
+    cc = tuple(_attribute(device, f"COMPUTE_CAPABILITY_{part}") for part in ("MAJOR", "MINOR"))
     # Two transfers a clock; a fused multiply-add is two operations, and tensor cores do float32 in the shape of TF32 up
     # to 8 times as fast (A100: 156 against 19.5 TFLOP/s, NVIDIA A100 datasheet).
-    memory = 2 * _attribute(device, 36) * 1e3 * _attribute(device, 37) / 8
-    flop = 8 * 2 * _lanes(cc) * _attribute(device, 16) * _attribute(device, 13) * 1e3
+    bus_bytes = _attribute(device, "GLOBAL_MEMORY_BUS_WIDTH") / 8
+    lanes = _lanes(cc) * _attribute(device, "MULTIPROCESSOR_COUNT")
     return {
         "name": name,
         "cc": list(cc),
         "driver": call(cu.cuDriverGetVersion),
-        "memory_bytes_per_s": memory,
-        "flop_per_s": flop,
-        "l2_bytes": _attribute(device, 38),
+        "memory_bytes_per_s": 2 * bus_bytes * _attribute(device, "MEMORY_CLOCK_RATE") * 1e3,
+        "flop_per_s": 8 * 2 * lanes * _attribute(device, "CLOCK_RATE") * 1e3,
+        "l2_bytes": _attribute(device, "L2_CACHE_SIZE"),
     }
 
 
@@ -188,9 +188,10 @@ def _lanes(cc: tuple[int, int]) -> int:
     return 64 if cc in ((7, 0), (7, 2), (7, 5), (8, 0)) else 128
 
 
-def _attribute(device, number: int) -> int:
+def _attribute(device, name: str) -> int:
+    """CU_DEVICE_ATTRIBUTE_<name>; clock rates are in kHz, widths in bits."""
     from cuda.bindings import driver as cu
 
     from grader.devices.driver import call
 
-    return call(cu.cuDeviceGetAttribute, cu.CUdevice_attribute(number), device)
+    return call(cu.cuDeviceGetAttribute, getattr(cu.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), device)
