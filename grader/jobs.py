@@ -277,7 +277,7 @@ def _called(function, case: dict, recorder: Recorder, cells: _Cells):
     options = grader.vgpu.options()
     options.racecheck = options.initcheck = False  # hazards are looked for in the replay
     options.deadline = LAUNCH_S
-    before = len(abi._said)
+    before = len(abi.SAID)
     try:
         first, *others = (host.call(function, case, recorder, seed) for seed in ((1, 2) if host.small(case) else (1,)))
     except host.Raised as e:
@@ -311,7 +311,7 @@ def _found(before: int | None) -> str:
     if faults:
         where = place(os.path.basename(faults[-1].file or ""), faults[-1].line)
         return f" ({where}: {faults[-1].message})"
-    said = [] if before is None else list(abi._said)[before:]
+    said = [] if before is None else list(abi.SAID)[before:]
     return f" ({said[-1].splitlines()[0]})" if said else ""
 
 
@@ -319,5 +319,5 @@ def _refused_ptx() -> str:
     """What the driver said of PTX that it would not take."""
     from grader.vgpu.driver import abi
 
-    said = [s for s in abi._said if "PTX" in s or "kernel" in s]
+    said = [s for s in abi.SAID if "PTX" in s or "kernel" in s]
     return said[-1].split("\n")[0] if said else ""

@@ -273,7 +273,7 @@ def test_core_compiles_c_and_launches_it(dev):
 
 
 def test_machine_code_is_refused_with_a_sentence(dev, capfd, monkeypatch):
-    monkeypatch.setattr("grader.vgpu.driver.abi._said", {})  # each sentence is said once a process
+    monkeypatch.setattr("grader.vgpu.driver.abi.SAID", {})  # each sentence is said once a process
     source = 'extern "C" __global__ void nothing() {}'
     code = Program(source, "c++", options={"arch": "sm_80"}).compile("cubin")
     with pytest.raises(Exception, match="NO_BINARY_FOR_GPU"):

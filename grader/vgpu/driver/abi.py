@@ -102,13 +102,13 @@ def find(name: str, version: int) -> Entry | None:
     return fitting[-1] if fitting else None
 
 
-_said: dict[str, None] = {}  # in order
+SAID: dict[str, None] = {}  # the sentences that `say` has printed in this process, in order
 
 
 def say(sentence: str) -> None:
     """Print a sentence on stderr, once a process."""
-    if sentence not in _said:
-        _said[sentence] = None
+    if sentence not in SAID:
+        SAID[sentence] = None
         print(f"grader: {sentence}", file=sys.stderr, flush=True)
 
 
