@@ -10,12 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 from cuda.bindings import driver as cu
 
+from grader.devices.driver import call
 
-def call(function, *args):
-    error, *rest = function(*args)
-    if error:
-        raise RuntimeError(f"{function.__name__}: {error.name}")
-    return rest[0] if len(rest) == 1 else rest
+CC = tuple(
+    getattr(cu.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_{part}") for part in ("MAJOR", "MINOR")
+)
 
 
 def _context() -> str:
@@ -23,7 +22,7 @@ def _context() -> str:
     call(cu.cuInit, 0)
     device = call(cu.cuDeviceGet, 0)
     call(cu.cuCtxSetCurrent, call(cu.cuDevicePrimaryCtxRetain, device))
-    major, minor = (call(cu.cuDeviceGetAttribute, cu.CUdevice_attribute(n), device) for n in (75, 76))
+    major, minor = (call(cu.cuDeviceGetAttribute, which, device) for which in CC)
     return f"sm_{major}{minor}{'a' if major == 9 else ''}"
 
 

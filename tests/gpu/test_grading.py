@@ -81,7 +81,9 @@ def is_well(device) -> bool:
     return result.fault is None and (result.outputs["y"] == INPUT["x"] + 1).all()
 
 
-@pytest.mark.parametrize("kernel, kinds", [("wild", {"illegal_address", "launch"}), ("forever", {"timeout", "deadlock"})])
+@pytest.mark.parametrize(
+    "kernel, kinds", [("wild", {"illegal_address", "launch"}), ("forever", {"timeout", "deadlock"})]
+)
 def test_a_fault_ends_with_its_program(opened, kernel, kinds):
     results = opened.replay([Run(program("next"), INPUT), Run(program(kernel), INPUT), Run(program("next"), INPUT)])
     assert results[-1].fault is not None
