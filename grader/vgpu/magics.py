@@ -127,12 +127,12 @@ def _read(line: str) -> _Asked:
 
 def _elsewhere(shell, cell: str, what: str, device: str) -> dict | None:
     """The cell's run in a process with a virtual GPU; None, with a sentence, if there was none."""
-    from grader.vgpu import replay
+    from grader.vgpu import rerun
 
     before = [text for text in shell.user_ns.get("In", [])[:-1] if text.strip()]
     try:
-        seen = replay.elsewhere(before, cell, what, device)
-    except replay.Failed as error:
+        seen = rerun.elsewhere(before, cell, what, device)
+    except rerun.Failed as error:
         print(error)
         return None
     print(f"on the virtual GPU {seen['card']}, in a process of its own; times are modelled")

@@ -1,8 +1,8 @@
-"""python -m grader.vgpu.replay: run a notebook's cells on the virtual GPU, in this process, and look at the last one.
+"""python -m grader.vgpu.rerun: run a notebook's cells on the virtual GPU, in this process, and look at the last one.
 
 Reads JSON from its standard input, {"cells": [...], "cell": str, "what": "timeline" | "profile" | "warps", "device": name},
-and writes {"card", and "spans" and "calls", or "text", or "blocks"} to the file that is its argument. Cells before the
-last one are run quietly; one that fails is passed over, as it was in the notebook.
+and writes {"card", and "spans" and "calls", or "profiles", or "blocks"} to the file that is its argument. Cells before
+the last one are run quietly; one that fails is passed over, as it was in the notebook.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ def elsewhere(cells: list[str], cell: str, what: str, device: str) -> dict:
         result = Path(folder) / "result.json"
         job = json.dumps({"cells": cells, "cell": cell, "what": what, "device": device})
         env = {**os.environ, "GRADER_DEVICE": f"virtual:{device}", "MPLBACKEND": "Agg"}
-        command = [sys.executable, "-m", "grader.vgpu.replay", str(result)]
+        command = [sys.executable, "-m", "grader.vgpu.rerun", str(result)]
         done = subprocess.run(command, input=job, capture_output=True, text=True, env=env)
         if done.returncode or not result.exists():
             last = (done.stderr.strip().splitlines() or ["it wrote nothing"])[-1]
@@ -38,6 +38,7 @@ def elsewhere(cells: list[str], cell: str, what: str, device: str) -> dict:
 
 
 def main(result: str) -> None:
+    """In that process: the job is on standard input, `result` is the file to write."""
     job = json.load(sys.stdin)
     vgpu.activate(job["device"])
     from IPython.core.interactiveshell import InteractiveShell
