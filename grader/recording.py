@@ -184,7 +184,7 @@ class Recorder:
 
     def _free(self, address: int, stream: int | None) -> None:
         if self._recording:
-            self._find(address)
+            self._find(address)  # memory that was there before is part of the program from its first use, this one too
         if self._recording and self._inside_pageable(address, 1):
             place = self._place(address)
             self._host.unregistered(place.buffer)

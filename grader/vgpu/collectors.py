@@ -11,6 +11,8 @@ kernel, copy and driver call; where that is not installed or not permitted, `Eve
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Protocol
 
 from grader import vgpu
@@ -183,9 +185,6 @@ def _default_stream(cupti) -> int:
 
 def counters_missing() -> tuple[str, ...]:
     """What stands between a notebook on a GPU and its kernels' counters: sentences."""
-    import shutil
-    from pathlib import Path
-
     ncu = shutil.which("ncu")
     where = f"Nsight Compute is here ({ncu}): `ncu --set full python script.py`" if ncu else (
         "Nsight Compute (ncu) is not on this machine's path; with it, `ncu --set full python script.py`"

@@ -9,8 +9,9 @@ therefore fills gaps that an earlier reservation left.
 An engine does one thing at a time: a copy engine, the host. What several things use at once is a resource: the SMs and
 the device memory of kernels, the links of copies. Work goes on with what those that were put there before have left of
 it: a kernel that finds half of the SMs taken runs at half its speed until they are free; of two copies into one device
-the second gets the link when the first is over, which hardware would divide between them. So work of a stream with a higher priority is executed first (`queue`), and the rest goes on around it,
-as blocks of the one take the places that blocks of the other leave.
+the second gets the link when the first is over, which hardware would divide between them. So work of a stream with a
+higher priority is executed first (`queue`), and the rest goes on around it, as blocks of the one take the places that
+blocks of the other leave.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ class Span:
     """One piece of work on the timeline."""
 
     name: str
-    kind: str  # "kernel", "h2d", "d2h", "d2d", "p2p", "set", "host", "prefetch", "event"
+    kind: str  # "kernel", "h2d", "d2h", "d2d", "p2p", "set", "prefetch", "fault", "host", "event", "call"; see timeline
     device: int
     stream: int  # 0: legacy default stream
-    engine: str  # "compute", "h2d", "d2h", "p2p", "host"
+    engine: str  # "compute", "h2d", "d2h", "p2p", "host"; "faults", "host faults"; "api" of calls
     start_us: float
     end_us: float
     nbytes: int = 0
