@@ -60,8 +60,8 @@ def run(
 ) -> Iterator[tuple[int, dict]]:
     """(index, record) of every task, as they are done; up to `jobs` at a time, each in a bench of its own.
 
-    first: a bench that is open. another: opens one more; where that fails, fewer are graded at a time. When the iteration is left early, what is being graded is
-    finished and kept; what has not begun is not begun.
+    first: a bench that is open. another: opens one more; where that fails, fewer are graded at a time. When the
+    iteration is left early, what is being graded is finished and kept; what has not begun is not begun.
     """
     free: queue.SimpleQueue[Bench] = queue.SimpleQueue()
     free.put(first)
