@@ -1,4 +1,4 @@
-"""The commands. Exit status: 0 done, whatever the verdicts; 2 not usable as given; 3 the grader itself failed."""
+"""The commands. Exit status: 0 done, whatever the verdicts; 2 not usable as given; 3 the grader failed; 130 interrupted."""
 
 import argparse
 import os
@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--detail", action="store_true", help="show every rule (always, for a single submission)")
     p.add_argument("--trust-submissions", action="store_true", help="grade where this machine cannot lock them in")
     p = command("autograde", _autograde, "nbgrader's autograde, several submissions at once")
-    p.add_argument("assignment", help="a folder of the release directory, such as 00-first-kernels")
+    p.add_argument("assignment", help="a folder of the release directory, such as 00-first-kernel")
     p.add_argument("--course", default=".", metavar="DIR", help="where nbgrader_config.py is (default: here)")
     p.add_argument("--student", action="append", metavar="ID", help="only this one; may be repeated")
     p.add_argument("--jobs", type=int, default=0, metavar="N", help="how many at once (default: one a processor)")

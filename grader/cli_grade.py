@@ -44,9 +44,9 @@ def main(args: argparse.Namespace) -> int:
         return refuse(str(e))
 
 
-def _grade_all(args: argparse.Namespace, tasks: list, spec: str, store) -> int:
-
-    console, records = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH), {}
+def _grade_all(args: argparse.Namespace, tasks: list, spec: str, store: Store) -> int:
+    """Open a bench, grade, write and show; the exit status."""
+    console, records = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False), {}
     start, interrupted = time.perf_counter(), False
     jobs = 1 if spec.startswith("cuda") else args.jobs or _worth_while(len(tasks))
     open_bench = partial(Bench, spec, trust=args.trust_submissions)
@@ -56,11 +56,7 @@ def _grade_all(args: argparse.Namespace, tasks: list, spec: str, store) -> int:
         print(f"grader: the grader could not start: {e}", file=sys.stderr)
         return FAILED
     with bench:
-        about = bench.device.describe()
-        said = f"Device: {about['name']}, times are {about['kind']}; sandbox level {bench.level}"
-        console.print(said, highlight=False)
-        if about.get("not_watched"):
-            console.print(f"The card's clock and neighbours are not watched: {about['not_watched']}", highlight=False)
+        console.print(_headline(bench))
         warm = time.perf_counter() - start
         progress = Progress(len(tasks))
         try:
@@ -80,18 +76,39 @@ def _grade_all(args: argparse.Namespace, tasks: list, spec: str, store) -> int:
     if not done:
         return INTERRUPTED
     failed = _write_reports(args, done)
-    if args.detail or len(done) == 1:
-        for record in done:
-            console.print(f"\n{report.printable(record['submission'])}", highlight=False, markup=False)
-            console.print(report.detail(record))
-    else:
-        console.print(report.table(done))
-    console.print(_pace(done, warm, time.perf_counter() - start - warm, jobs), highlight=False)
-    for r in (r for r in done if r["code"] == "IE"):
-        said = report.printable(f"{r['submission']}: {r['message']}")
-        print(f"grader: {said}\n{report.lines(r['output'])}", file=sys.stderr)
+    _show(console, done, args.detail or len(done) == 1)
+    console.print(_pace(done, warm, time.perf_counter() - start - warm, jobs))
+    if _complain(done):
         failed = FAILED
     return INTERRUPTED if interrupted else failed
+
+
+def _headline(bench: Bench) -> str:
+    """Which device, how times are got, what keeps submissions in; and what of the card is not watched."""
+    about = bench.device.describe()
+    said = f"Device: {about['name']}, times are {about['kind']}; sandbox level {bench.level}"
+    if about.get("not_watched"):
+        said += f"\nThe card's clock and neighbours are not watched: {about['not_watched']}"
+    return said
+
+
+def _show(console: Console, records: list[dict], detail: bool) -> None:
+    """Every rule of every record, or a row a record."""
+    if not detail:
+        console.print(report.table(records))
+        return
+    for record in records:
+        console.print(f"\n{report.printable(record['submission'])}", markup=False)
+        console.print(report.detail(record))
+
+
+def _complain(records: list[dict]) -> bool:
+    """Say on stderr where the grader itself failed; whether it did."""
+    failed = [r for r in records if r["code"] == "IE"]
+    for r in failed:
+        said = report.printable(f"{r['submission']}: {r['message']}")
+        print(f"grader: {said}\n{report.lines(r['output'])}", file=sys.stderr)
+    return bool(failed)
 
 
 def _open_another(open_bench) -> Bench:
@@ -104,7 +121,6 @@ def _open_another(open_bench) -> Bench:
 
 def _check_files(args: argparse.Namespace) -> None:
     """Raise Unwritable for what could not be written, before anything is graded."""
-
     for path in (args.json, args.html, args.junit, args.gradescope, args.results):
         if path is not None:
             files.check(path)
@@ -113,7 +129,7 @@ def _check_files(args: argparse.Namespace) -> None:
 
 
 def _write_reports(args: argparse.Namespace, records: list[dict]) -> int:
-
+    """Every file that was asked for; the exit status."""
     try:
         if args.json:
             files.write(args.json, json.dumps(records, indent=1))
@@ -136,6 +152,7 @@ def _worth_while(tasks: int) -> int:
 
 
 def _pace(records: list[dict], warm: float, took: float, jobs: int) -> str:
+    """How long it took, in seconds: until all was ready (warm), and for the rest (took)."""
     first, *others = (r["wall_seconds"] for r in records)
     median = sorted(others or [first])[len(others) // 2]
     rate = f", {60 * len(records) / took:.0f} a minute with --jobs {jobs}" if len(records) > 1 and took else ""
@@ -143,7 +160,7 @@ def _pace(records: list[dict], warm: float, took: float, jobs: int) -> str:
 
 
 def _gradescope(path: str, records: list[dict]) -> int:
-
+    """Gradescope's file, or none where the grader failed; the exit status."""
     try:
         files.write(path, json.dumps(gradescope.results(records), indent=1))
     except ValueError as e:
