@@ -178,7 +178,7 @@ def last_kernel_us():
 
 def test_a_full_device_sends_the_oldest_trees_back(managed):
     x, seen = managed
-    device = driver.contexts[0].device
+    device = driver.devices[0]
     occupied = device.used_bytes
     device.used_bytes = device.card.memory_bytes - TREE
     try:
