@@ -30,17 +30,29 @@ class Played:
     late: tuple[str, ...]  # outputs at the host that were not complete when the last call returned; if asked for
 
 
+class Unwatched:
+    """What a replay tells whoever watches it: here nobody does. `probe.VirtualProbe` has the same names."""
+
+    def name(self, address: int, label: str) -> None:
+        """What lies where."""
+
+    def mark(self) -> None:
+        """The timed part starts or ends here."""
+
+    def at(self, place: tuple[str, int] | None) -> None:
+        """File and line of the submission whose operation comes next, unless time is taken; None: no more of them."""
+
+    def busy(self, nbytes: int) -> None:
+        """The host itself has copied or written so many bytes."""
+
+
 @dataclass
 class Player:
     """A context on one device. `assemble` turns PTX into what the driver is given (PTX itself, or a cubin)."""
 
     ordinal: int = 0
     assemble: Callable[[bytes], bytes] = lambda ptx: ptx
-    name: Callable[[int, str], None] = lambda address, label: None  # told what lies where
-    mark: Callable[[], None] = lambda: None  # called where the timed part starts and where it ends
-    # Told which line of the submission is replayed, if nobody takes time.
-    at: Callable[[tuple[str, int] | None], None] = lambda place: None
-    busy: Callable[[int], None] = lambda nbytes: None  # told of bytes that the host itself has copied or written
+    watcher: Unwatched = field(default_factory=Unwatched)  # or a VirtualProbe
     _libraries: dict[str, object] = field(default_factory=dict)
     _functions: dict[tuple[str, str], tuple] = field(default_factory=dict)
 
@@ -66,7 +78,7 @@ class Player:
         scratch = Memory(p.Buffer(flush, "device", "temp"), 0) if flush else None
         priorities = program.priorities or (0,) * len(program.streams)
         streams = [_stream(*of) for of in zip(program.streams, priorities, strict=True)]
-        steps = Steps(program, memory, streams, functions, self.ordinal, not flush, self.busy)
+        steps = Steps(program, memory, streams, functions, self.ordinal, not flush, self.watcher.busy)
         try:
             for i, (b, m) in enumerate(zip(program.buffers, memory, strict=True)):
                 if i in later:
@@ -74,7 +86,7 @@ class Player:
                 contents = inputs.get(b.name) if b.role in ("input", "inout") else None
                 m.prepare(program.blobs[b.initial] if b.initial is not None else contents, poison)
                 if b.name and b.kind != "pageable":
-                    self.name(m.address, f"array {b.name} of shape {b.shape}")
+                    self.watcher.name(m.address, f"array {b.name} of shape {b.shape}")
             prepared = steps.prepare()
             call(cu.cuCtxSynchronize)
             begun = time.perf_counter()
@@ -100,7 +112,7 @@ class Player:
         start, end = (call(cu.cuEventCreate, 0) for _ in range(2))
         if scratch:
             call(cu.cuMemsetD8Async, scratch.address, 0, scratch.nbytes, 0)
-        self.mark()
+        self.watcher.mark()
         call(cu.cuEventRecord, start, 0)
         apart = [s for s, kind in zip(streams, program.streams, strict=True) if kind == "non-blocking"]
         for stream in apart:
@@ -113,7 +125,7 @@ class Player:
             call(cu.cuStreamWaitEvent, 0, done, 0)
         call(cu.cuEventRecord, end, 0)
         call(cu.cuCtxSynchronize)
-        self.mark()
+        self.watcher.mark()
         seconds = call(cu.cuEventElapsedTime, start, end) * 1e-3
         for event in (start, end, *dones):
             cu.cuEventDestroy(event)
@@ -131,13 +143,13 @@ class Player:
         if timed:
             call(cu.cuMemsetD8Async, scratch.address, 0, scratch.nbytes, 0)
             call(cu.cuCtxSynchronize)
-        self.mark()
+        self.watcher.mark()
         call(cu.cuEventRecord, start, 0)
         if program.places and not timed:
             for place, step in zip(program.places, steps, strict=True):
-                self.at(place)
+                self.watcher.at(place)
                 step()
-            self.at(None)
+            self.watcher.at(None)
         else:
             for step in steps:
                 step()
@@ -148,7 +160,7 @@ class Player:
         synchronize(streams, backwards=not timed)
         call(cu.cuEventRecord, end, 0)
         call(cu.cuCtxSynchronize)
-        self.mark()
+        self.watcher.mark()
         if not timed:
             late = tuple(n for n, i in at_host.items() if memory[i].read() != before[n])
         seconds = call(cu.cuEventElapsedTime, start, end) * 1e-3

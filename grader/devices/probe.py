@@ -17,7 +17,7 @@ from grader.vgpu.timeline import Timeline
 
 
 class VirtualProbe:
-    """`start` before a run; `findings`, `fault` and `counters` after it."""
+    """Watches a replay (see `player.Unwatched`). `start` before a run; `findings`, `fault` and `counters` after it."""
 
     def __init__(self, launch_s: float):
         self._options = grader.vgpu.options()

@@ -81,7 +81,7 @@ def replay_virtual(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]
     from grader.devices.probe import VirtualProbe
 
     probe = VirtualProbe(request["launch_s"])
-    return _replay(request, blobs, Player(name=probe.name, mark=probe.mark, at=probe.at, busy=probe.busy), probe)
+    return _replay(request, blobs, Player(watcher=probe), probe)
 
 
 def serve_cuda() -> None:
