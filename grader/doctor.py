@@ -4,6 +4,7 @@ import platform
 import shutil
 
 from grader.devices import cuda, resolve
+from grader.exits import FAILED
 from grader.report.record import versions
 from grader.sandbox import SandboxError
 from grader.sandbox.doctor import OWN_MACHINE, protections
@@ -18,11 +19,11 @@ def main() -> int:
         report = protections()
     except SandboxError as e:
         print(f"the sandbox does not start: {e}")
-        return 3
+        return FAILED
     print(report)
     for advice in _advice(report.level):
         print(advice)
-    return 0 if report.level else 3
+    return 0 if report.level else FAILED
 
 
 def _advice(level: int) -> list[str]:

@@ -10,7 +10,7 @@ from math import prod
 from grader.program import HostWrite, Program
 from grader.recording import Declared, Recorder
 
-SMALL = 1 << 20  # bytes of all arrays
+SMALL = 1 << 18  # elements of all arrays together
 
 
 class Raised(Exception):
@@ -55,7 +55,7 @@ def call(function, case: dict, recorder: Recorder, seed: int) -> Program:
 
 def small(case: dict) -> bool:
     """The arrays of a case take little time."""
-    return sum(prod(a["shape"]) for a in case["args"] if "array" in a) < SMALL // 4
+    return sum(prod(a["shape"]) for a in case["args"] if "array" in a) < SMALL
 
 
 def tell_host_writes() -> None:

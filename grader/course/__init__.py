@@ -16,6 +16,7 @@ from grader import batch, problems
 from grader import submission as submissions
 from grader.bench import Bench
 from grader.course import texts
+from grader.exits import FAILED
 from grader.problems import Problem
 from grader.results import Store
 from grader.submission import Cell, Submission, Unreadable
@@ -54,7 +55,7 @@ def main(root: Path, device: str) -> int:
     for line in broken:
         console.print(line, style="red", markup=False)
     console.print(f"{checked} answers graded, {len(broken)} things wrong")
-    return 3 if broken else 0
+    return FAILED if broken else 0
 
 
 def prove(proofs: list[Claim], device: str, console: Console) -> list[str]:

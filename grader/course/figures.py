@@ -7,6 +7,7 @@ from rich.console import Console
 from grader import batch, problems
 from grader import submission as submissions
 from grader.bench import Bench
+from grader.exits import FAILED
 from grader.results import Store
 from grader.rules.speed import duration
 
@@ -30,7 +31,7 @@ def main(root: Path, target: Path) -> int:
                 records[name, card] = record
     page = target.read_text(encoding="utf-8") if target.is_file() else ""
     target.write_text(with_table(page, table(records)), encoding="utf-8")
-    return 3 if failed else 0
+    return FAILED if failed else 0
 
 
 def table(records: dict[tuple[str, str], dict]) -> str:

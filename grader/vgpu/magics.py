@@ -104,14 +104,14 @@ def warps(shell, line: str, cell: str) -> None:
 
 def _durations(shell, cell: str) -> None:
     """On a GPU: how long each kernel took, where that is collected."""
+    from grader.vgpu.timeline import short_name
+
     collector = collectors.choose()
     _say(collector.missing)
     collector.start()
     shell.run_cell(cell)
     for span in collector.stop().spans:
         if span.kind in ("kernel", "whole"):
-            from grader.vgpu.timeline import short_name
-
             print(f"{short_name(span.name):30} {span.end_us - span.start_us:10.2f} us (measured)")
 
 

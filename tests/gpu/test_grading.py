@@ -86,6 +86,8 @@ def is_well(device) -> bool:
 )
 def test_a_fault_ends_with_its_program(opened, kernel, kinds):
     results = opened.replay([Run(program("next"), INPUT), Run(program(kernel), INPUT), Run(program("next"), INPUT)])
+    assert [r.fault for r in results[:-1]] == [None] * (len(results) - 1)
+    assert len(results) < 3
     assert results[-1].fault is not None
     assert results[-1].fault.kind in kinds
     assert is_well(opened)
