@@ -16,6 +16,9 @@ import numpy as np
 
 from grader.vgpu.driver import paging
 from grader.vgpu.driver.state import driver
+from grader.vgpu.sanitize import host
+from grader.vgpu.sanitize.findings import Finding
+from grader.vgpu.sanitize.streams import NOTHING, Extents, History, Point, before, join, part
 
 HELD = 64 << 20  # bytes of shared memory that are held to compare with; what more is queued goes unwatched
 MANY = 128  # streams in a clock: time to leave out those that are gone
@@ -52,13 +55,11 @@ class _Held:
             self.rows[:] = now
             return
         for start, end in zip(extents.starts[near], extents.ends[near], strict=True):
-            part = slice(max(0, start - self.address), end - self.address)
-            self.rows[0, part] = now[0, part]
+            piece = slice(max(0, start - self.address), end - self.address)
+            self.rows[0, piece] = now[0, piece]
 
     def changed(self):
         """Extents of the bytes that are not what they were."""
-        from grader.vgpu.sanitize.streams import NOTHING, Extents
-
         different = self.now() != self.rows
         if not different.any():
             return NOTHING
@@ -74,18 +75,10 @@ class Watch:
 
     def __init__(self):
         self.host: dict[int, int] = {}  # stream -> index of its newest operation that the host knows to be over
-        self._history = None
+        self.history = History()
         self._held: list[_Held] = []
         self._held_bytes = 0
         self._unwaited = False  # operations are being executed that the host does not wait for
-
-    @property
-    def history(self):
-        if self._history is None:
-            from grader.vgpu.sanitize.streams import History
-
-            self._history = History()
-        return self._history
 
     # ------------------------------------------------------------------ when it is asked for
     def asked(self, op, work) -> None:
@@ -94,9 +87,6 @@ class Watch:
         stream.asked += 1
         if not driver.options.racecheck:
             return
-        from grader.vgpu.sanitize import host
-        from grader.vgpu.sanitize.streams import Point, join
-
         clock = dict(self.host)
         for dep in itertools.chain(op.deps, work.waits_for()):
             if dep.point is not None:
@@ -106,20 +96,18 @@ class Watch:
             clock = self._of_living(clock)
         file, line = host.place()
         op.point = Point(stream.handle, stream.asked, clock, f"{work.title()} in {stream.title()}", file, line)
-        for part in work.parts():
-            self._hold(part)
+        for piece in work.parts():
+            self._hold(piece)
 
     def _of_living(self, clock: dict[int, int]) -> dict[int, int]:
         """A clock without the streams that are gone and of which nothing is remembered."""
-        known = self._history.streams() if self._history else set()
+        known = self.history.streams()
         return {stream: index for stream, index in clock.items() if stream in driver.handles or stream in known}
 
     def node(self, op, outer, number: int, deps: list) -> None:
         """The same for a node of the graph whose launch is `outer`; `deps` are the nodes that it waits for."""
         if outer.point is None:
             return
-        from grader.vgpu.sanitize.streams import Point, join
-
         p = outer.point
         clock, nodes = dict(p.clock), p.nodes
         for dep in deps:
@@ -185,9 +173,7 @@ class Watch:
 
     def _concurrent(self, op) -> bool:
         """Something that is remembered, queued, or still to be asked for is not ordered with this."""
-        from grader.vgpu.sanitize.streams import before
-
-        if self._unwaited or op.branching or (self._history and self._history.unordered(op.point)):
+        if self._unwaited or op.branching or self.history.unordered(op.point):
             return True
         for context in driver.contexts:
             for stream in context.streams:
@@ -219,9 +205,6 @@ class Watch:
 
     @staticmethod
     def _tell_change(op, held: _Held, extents, access, name: str) -> None:
-        from grader.vgpu.sanitize.findings import Finding
-        from grader.vgpu.sanitize.streams import part
-
         for touched, verb in ((access.reads, "reads"), (access.writes, "writes")):
             where = extents.meet(touched)
             if where is None:
@@ -238,16 +221,14 @@ class Watch:
     # ------------------------------------------------------------------ waiting
     def waited(self, *ops) -> None:
         """The host knows that these are over, and all before them."""
-        from grader.vgpu.sanitize.streams import join
-
         for op in ops:
             if op is not None and op.point is not None:
                 join(self.host, op.point.clock)
                 join(self.host, {op.point.stream: op.point.index})
         if len(self.host) > MANY:
             self.host = self._of_living(self.host)
-        if self._history and not any(stream.pending for context in driver.contexts for stream in context.streams):
-            self._history.settle(self.host)
+        if self.history and not any(stream.pending for context in driver.contexts for stream in context.streams):
+            self.history.settle(self.host)
 
     def unwaited(self):
         """A context manager: what is executed within it, the host does not wait for."""
@@ -255,8 +236,7 @@ class Watch:
 
     def gone(self, allocation) -> None:
         """An allocation has been freed."""
-        if self._history:
-            self._history.forget(allocation)
+        self.history.forget(allocation)
         self._hold_no_more([held for held in self._held if held.allocation is allocation])
 
 
