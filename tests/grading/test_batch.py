@@ -1,0 +1,43 @@
+"""Several submissions at a time: everyone is graded once, whatever happens to the benches."""
+
+from test_grade import ANSWERS, PROBLEM, FakeBench, submission
+
+from grader import batch
+from grader.results import Store
+
+
+def tasks(count: int) -> list[batch.Task]:
+    return [(submission(list(ANSWERS)[n % 3], f"s{n}.py"), PROBLEM) for n in range(count)]
+
+
+def test_every_task_gets_its_record_and_equal_files_are_graded_once():
+    opened = []
+
+    def another():
+        opened.append(FakeBench())
+        return opened[-1]
+
+    first = FakeBench()
+    with Store() as store:
+        records = dict(batch.run(tasks(12), first, another, store, None, jobs=3))
+    assert sorted(records) == list(range(12))
+    assert [records[n]["submission"] for n in range(12)] == [f"s{n}.py" for n in range(12)]
+    assert [records[n]["code"] for n in range(12)] == ["AC", "SLOW", "WA"] * 4
+    assert len({records[n]["seed"] for n in range(0, 12, 3)}) == 1  # the same file: the same, kept result
+    assert len(opened) == 2
+
+
+def test_a_bench_that_does_not_start_only_makes_it_slower():
+    def another():
+        raise RuntimeError("no memory")
+
+    with Store() as store:
+        assert len(dict(batch.run(tasks(6), FakeBench(), another, store, None, jobs=2))) == 6
+
+
+def test_a_file_that_is_no_submission_is_refused_in_its_turn():
+    refused = batch.Refused("x.py", "x.py is a folder")
+    with Store() as store:
+        records = dict(batch.run([(refused, PROBLEM), *tasks(1)], FakeBench(), FakeBench, store, 1, jobs=1))
+    assert (records[0]["code"], records[0]["message"]) == ("CE", "x.py is a folder")
+    assert records[1]["code"] == "AC"
