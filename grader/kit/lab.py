@@ -136,7 +136,6 @@ def _add(total: Counts, counters) -> None:
 
 # Colours whose lightness differs, so that they stay apart in grey; told apart by hatching and markers as well.
 INK = ("#12355b", "#d1603d", "#4fa3a5", "#e3b23c", "#8d6a9f", "#a8b0b8")
-HATCH = ("", "//", "..", "\\\\", "xx", "--")
 MARKER = ("o", "s", "^", "D", "v", "P")
 WIDTH = 7.6  # inches: a notebook's column
 

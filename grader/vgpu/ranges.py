@@ -6,7 +6,10 @@ import bisect
 
 
 class Ranges(dict):
-    """First address -> an object with `address` and `end` (the address after its last byte); in order of address."""
+    """First address -> an object with `address` and `end` (the address after its last byte).
+
+    Iteration is in the order of insertion; `ordered` is by address. Changed by assignment to a key and by `pop` alone.
+    """
 
     def __init__(self):
         super().__init__()

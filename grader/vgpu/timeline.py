@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from grader.vgpu.driver.clock import Span
+from grader.vgpu.driver.clock import HOST_FAULTS, Span
 
-HOST_FAULTS = "host faults"  # the engine of the host's own page faults
 COPIES = {"h2d", "d2h", "p2p", "prefetch"}
 _WORDS = {
     "kernel": "kernel",

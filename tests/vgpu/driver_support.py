@@ -34,26 +34,6 @@ $L_done:
 }
 """
 
-# Writes dynamic shared memory's size into data[0].
-SHARED_SIZE = b"""
-.version 8.0
-.target sm_80
-.address_size 64
-
-.extern .shared .align 16 .b8 dynamic[];
-
-.visible .entry shared_size(.param .u64 data)
-{
-    .reg .b32 %r<2>;
-    .reg .b64 %rd<3>;
-    ld.param.u64 %rd1, [data];
-    cvta.to.global.u64 %rd2, %rd1;
-    mov.u32 %r1, %dynamic_smem_size;
-    st.global.u32 [%rd2], %r1;
-    ret;
-}
-"""
-
 
 class DriverError(Exception):
     """A call that did not return CUDA_SUCCESS."""

@@ -40,6 +40,7 @@ COPY_LATENCY_US = 8.0  # of a copy, before its first byte
 # tests on H100 SXM and on PCIe 4.0 cards).
 PEER_NVLINK, PEER_PCIE, PEER_STAGED = 0.84, 0.4, 0.78
 
+HOST_FAULTS = "host faults"  # the engine of the host's own page faults
 MAX_SPANS = 200_000
 
 

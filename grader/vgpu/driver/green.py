@@ -30,7 +30,6 @@ from grader.vgpu.driver.structs import DevResource, SmResourceGroupParams
 from grader.vgpu.driver.work import EventWait
 
 SM, WORKQUEUE_CONFIG, WORKQUEUE = 1, 1000, 10000  # CUdevResourceType
-_UNKNOWN = 0xFFFFFFFF
 
 
 class Description(Object):

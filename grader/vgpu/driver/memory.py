@@ -252,7 +252,7 @@ def _ranges(changed: np.ndarray, gap: int = 4096) -> list[tuple[int, int]]:
     return [(int(a), int(b) + 1) for a, b in zip(starts, ends, strict=True)]
 
 
-def _owned(address: int, *kinds: str) -> Allocation:
+def owned(address: int, *kinds: str) -> Allocation:
     """The allocation that starts here, of one of these kinds; CudaError INVALID_VALUE otherwise."""
     allocation = driver.allocations.get(address)
     if allocation is None or allocation.kind not in kinds or allocation.freeing:
@@ -261,9 +261,9 @@ def _owned(address: int, *kinds: str) -> Allocation:
 
 
 def to_free(address: int, *kinds: str) -> Allocation:
-    """`_owned`, and memcheck says what is wrong where it raises."""
+    """`owned`, and memcheck says what is wrong where it raises."""
     try:
-        return _owned(address, *kinds)
+        return owned(address, *kinds)
     except CudaError:
         _report_bad_free(address, driver.allocations.get(address))
         raise

@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from grader.vgpu.driver import faulting
-from grader.vgpu.driver.clock import CLOCK, Span, current_graph
+from grader.vgpu.driver.clock import CLOCK, HOST_FAULTS, Span, current_graph
 from grader.vgpu.driver.faulting import LEAF, NONE, READ, WRITE
 from grader.vgpu.model.cards import timing
 
@@ -145,7 +145,7 @@ def settle() -> None:
         start = CLOCK.host_us
         CLOCK.spend(_us(device.card, 1, moved, "pinned_to_host_gbs"))
         CLOCK.spans.append(
-            Span("page fault", "fault", device.ordinal, 0, "host faults", start, CLOCK.host_us, moved, current_graph())
+            Span("page fault", "fault", device.ordinal, 0, HOST_FAULTS, start, CLOCK.host_us, moved, current_graph())
         )
 
 

@@ -14,7 +14,7 @@ from grader.vgpu.driver import errors, recorder
 from grader.vgpu.driver.abi import entry, out, ptr, size, u32, u64
 from grader.vgpu.driver.clock import ALLOC_ASYNC_US, CLOCK
 from grader.vgpu.driver.errors import CudaError
-from grader.vgpu.driver.memory import _owned, allocate, find, require, to_free
+from grader.vgpu.driver.memory import allocate, find, owned, require, to_free
 from grader.vgpu.driver.queue import Stream, submit
 from grader.vgpu.driver.state import DEVICE, POOL, STREAM, Context, Device, Object, driver
 from grader.vgpu.driver.structs import MemAccessDesc, MemLocation, MemPoolProps
@@ -178,7 +178,7 @@ class FreeNode(Work):
     @classmethod
     def of(cls, address: int) -> FreeNode:
         """Raises CudaError INVALID_VALUE if no allocation starts here."""
-        return cls(address, _owned(address, "device", "host", "managed").nbytes)
+        return cls(address, owned(address, "device", "host", "managed").nbytes)
 
     def run(self, op) -> None:
         super().run(op)
