@@ -45,7 +45,7 @@ def fill() -> None:
     marker = folder() / f"filled-{_stamp()}"
     if marker.exists() and Path(marker.read_text()).exists():
         return
-    print("first run on this machine: compiling the virtual GPU, about half a minute", file=sys.stderr, flush=True)
+    print("first run of this version here: compiling the virtual GPU, about half a minute", file=sys.stderr, flush=True)
     variables = {**os.environ, **environment(), "GRADER_DEVICE": "virtual:"}
     done = subprocess.run([sys.executable, "-c", _FILL], env=variables, capture_output=True, text=True, check=False)
     if done.returncode:
