@@ -35,7 +35,7 @@ class Claim:
     submission: Submission
     problem: Problem
     codes: tuple[str, ...]  # any of these
-    rule: str = ""  # must be the first that failed; empty: whichever
+    rule: str = ""  # must be among those that fail; empty: whichever
     full: bool = False  # all points
     headroom: bool = False  # a solution: it must clear the bar with room to spare
 
