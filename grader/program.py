@@ -76,6 +76,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Launch:
+    """A kernel is launched (cuLaunchKernel, or cuLaunchCooperativeKernel)."""
+
     op: ClassVar[str] = "launch"
     module: int  # index into Program.modules
     kernel: str  # entry name in that module
@@ -106,6 +108,8 @@ class Copy:
 
 @dataclass(frozen=True)
 class Fill:
+    """A memset (cuMemsetD8Async and its kin): `rows` rows of `count` values."""
+
     op: ClassVar[str] = "fill"
     to: Place
     width: int  # bytes of one value: 1, 2 or 4
@@ -127,6 +131,8 @@ class Alloc:
 
 @dataclass(frozen=True)
 class Free:
+    """The buffer is gone from here on."""
+
     op: ClassVar[str] = "free"
     buffer: int
     stream: int | None = None  # None: at once, after waiting for the device; else in the order of a stream
@@ -162,12 +168,16 @@ class Register:
 
 @dataclass(frozen=True)
 class Unregister:
+    """Page-locked memory is ordinary again (cuMemHostUnregister)."""
+
     op: ClassVar[str] = "unregister"
     place: Place  # where a registered part begins
 
 
 @dataclass(frozen=True)
 class Prefetch:
+    """Managed memory is to be moved ahead of its use (cuMemPrefetchAsync)."""
+
     op: ClassVar[str] = "prefetch"
     place: Place
     nbytes: int
@@ -177,6 +187,8 @@ class Prefetch:
 
 @dataclass(frozen=True)
 class Advise:
+    """How managed memory will be used (cuMemAdvise)."""
+
     op: ClassVar[str] = "advise"
     place: Place
     nbytes: int
@@ -186,6 +198,8 @@ class Advise:
 
 @dataclass(frozen=True)
 class Record:
+    """An event is recorded in a stream."""
+
     op: ClassVar[str] = "record"
     event: int
     stream: int = 0
@@ -193,6 +207,8 @@ class Record:
 
 @dataclass(frozen=True)
 class Wait:
+    """A stream waits for an event; for one that was never recorded it does not."""
+
     op: ClassVar[str] = "wait"
     stream: int
     event: int
@@ -200,6 +216,8 @@ class Wait:
 
 @dataclass(frozen=True)
 class Sync:
+    """The host waits, for a stream, an event or the whole device."""
+
     op: ClassVar[str] = "sync"
     what: str  # "stream", "event" or "context"
     id: int = 0  # stream or event number
@@ -233,6 +251,8 @@ class GraphUpdate:
 
 @dataclass(frozen=True)
 class GraphLaunch:
+    """An instantiated graph is launched, as it is at that point."""
+
     op: ClassVar[str] = "graph_launch"
     exec: int
     stream: int = 0
