@@ -147,13 +147,13 @@ def _devices(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace) -> int:
     from grader import problems, progress
 
-    done = progress.of(Path(args.folder))
+    done, had, total = progress.of(Path(args.folder)), 0.0, 0.0
     for name in problems.names():
         p = problems.get(name)
         code, points = done.get(name, ("-", 0.0))
         print(f"{name:18} {code:4} {points:4g} / {p.max_points:g}  {p.title}: {p.entry.signature}")
-    total = sum(problems.get(n).max_points for n in problems.names())
-    print(f"{sum(points for _, points in done.values()):g} of {total:g} points, as your saved notebooks have them")
+        had, total = had + points, total + p.max_points
+    print(f"{had:g} of {total:g} points, as your saved notebooks have them")
     return 0
 
 

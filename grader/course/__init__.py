@@ -88,6 +88,7 @@ def claims(root: Path) -> Iterator[Claim | str]:
 
 
 def side_of(problem: Problem, side: str) -> Submission:
+    """The baseline or the reference, as if a student had handed it in."""
     source = problem.source(side)
     return Submission(f"{side}.py", (Cell("submission.py", source),), (problem.name,), f"{problem.name}/{side}")
 
