@@ -50,7 +50,7 @@ def overlap(h_x, h_y, d_x, d_y):
         part = slice(first, first + (1 << 16))
         stream = cuda.stream()
         d_x[part].copy_to_device(h_x[part], stream=stream)
-        brighten[8, 128, stream](d_x[part], d_y[part])
+        brighten[4, 128, stream](d_x[part], d_y[part])
         d_y[part].copy_to_host(h_y[part], stream=stream)
     cuda.synchronize()
 
