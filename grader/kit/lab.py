@@ -277,7 +277,10 @@ class Timeline:
         return busy
 
     def draw(self, title: str = "", rows: str = "engine") -> None:
-        """One row an engine (or "stream", lettered in the order of their making), one box a piece of work."""
+        """One row an engine (or "stream", lettered in the order of their making), one box a piece of work.
+
+        What ran at the same time in one row lies one above the other.
+        """
         import matplotlib.pyplot as plt
 
         if not self.spans:
@@ -294,13 +297,17 @@ class Timeline:
             names = sorted({s.stream for s in self.spans})
             letters = iter("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
             labels = [f"stream {next(letters)}" if n else "default stream" for n in names]
-        _, ax = figure(height=0.95 + 0.36 * len(names))
-        for s in self.spans:
-            _, colour, hatch = ENGINES[s.engine]
-            ax.barh(
-                names.index(getattr(s, rows)), s.end_us - s.start_us, left=s.start_us - start, height=0.7,
-                color=colour, hatch=hatch, edgecolor="white", linewidth=0.8,
-            )  # fmt: skip
+        lanes = [_lanes([s for s in self.spans if getattr(s, rows) == name]) for name in names]
+        _, ax = figure(height=0.95 + 0.36 * len(names) + 0.2 * sum(len(row) - 1 for row in lanes))
+        for y, row in enumerate(lanes):
+            height = 0.7 / len(row)
+            for lane, spans in enumerate(row):
+                for s in spans:
+                    _, colour, hatch = ENGINES[s.engine]
+                    ax.barh(
+                        y - 0.35 + height * (lane + 0.5), s.end_us - s.start_us, left=s.start_us - start,
+                        height=height, color=colour, hatch=hatch, edgecolor="white", linewidth=0.8,
+                    )  # fmt: skip
         ax.set_yticks(range(len(names)), labels)
         ax.set_ylim(len(names) - 0.5, -0.5)
         ax.grid(axis="y", visible=False)
@@ -315,6 +322,18 @@ class Timeline:
                 handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(used), borderpad=0.1, fontsize=9
             )
         plt.show()
+
+
+def _lanes(spans: list) -> list[list]:
+    """The spans shared out so that no two in one lane overlap: each goes to the first lane that is free again."""
+    lanes: list[list] = []
+    for span in sorted(spans, key=lambda s: (s.start_us, s.end_us)):
+        free = next((lane for lane in lanes if lane[-1].end_us <= span.start_us + 1e-9), None)
+        if free is None:
+            lanes.append([span])
+        else:
+            free.append(span)
+    return lanes
 
 
 @contextmanager
