@@ -114,6 +114,12 @@ def grade_one(submission: Submission, problem: Problem, bench: Bench, store: Sto
     return store.put(name, record) | {"submission": submission.path}
 
 
+def is_kept(task: Task, bench: Bench, store: Store, seed: int | None) -> bool:
+    """Was it graded before, so that its record is only fetched?"""
+    found, problem = task
+    return isinstance(found, Submission) and store.get(key(found, problem, bench.device.describe(), seed)) is not None
+
+
 def refuse(what: Refused, problem: Problem, bench: Bench, seed: int | None) -> dict:
     """The record for a file that is no submission."""
     return report.refusal(what.path, problem, "CE", what.message, device=bench.device.describe(), seed=seed or 0)

@@ -27,6 +27,12 @@ def main(argv: list[str] | None = None) -> int:
         return 0
 
 
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 on")
+    return int(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="grader", description="Run and grade CUDA kernels, with or without a GPU.")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -47,16 +53,16 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--junit", metavar="FILE", help="write JUnit XML")
     p.add_argument("--gradescope", metavar="FILE", help="write results.json as Gradescope reads it; for one student")
     p.add_argument("--results", metavar="FILE", help="keep results here (SQLite); what is there is not graded again")
-    p.add_argument(
-        "--jobs", type=int, default=0, metavar="N", help="how many at a time (default: as suits the machine)"
-    )
+    p.add_argument("--jobs", type=_at_least_one, metavar="N", help="how many at a time (default: as suits the machine)")
     p.add_argument("--detail", action="store_true", help="show every rule (always, for a single submission)")
     p.add_argument("--trust-submissions", action="store_true", help="grade where this machine cannot lock them in")
     p = command("autograde", _autograde, "nbgrader's autograde, several submissions at once")
     p.add_argument("assignment", help="a folder of the release directory, such as 00-first-kernel")
     p.add_argument("--course", default=".", metavar="DIR", help="where nbgrader_config.py is (default: here)")
     p.add_argument("--student", action="append", metavar="ID", help="only this one; may be repeated")
-    p.add_argument("--jobs", type=int, default=0, metavar="N", help="how many at once (default: one a processor)")
+    p.add_argument(
+        "--jobs", type=_at_least_one, default=0, metavar="N", help="how many at once (default: one a processor)"
+    )
     p.add_argument("--force", action="store_true", help="also those that were autograded before")
     p.add_argument("--feedback", action="store_true", help="generate feedback too")
     p.add_argument("--device", help="auto, cuda[:N] or virtual[:NAME] (default: as in nbgrader_config.py)")
@@ -161,24 +167,34 @@ def _hint(args: argparse.Namespace) -> int:
     from grader import problems
 
     try:
-        print(problems.get(args.exercise).hints[args.step - 1])
+        problem = problems.get(args.exercise)
     except LookupError as e:
         return refuse(str(e))
+    print(problem.hints[args.step - 1])
+    last = len(problem.hints)
+    more = f"; the next: grader hint {problem.name} {args.step + 1}" if args.step < last else ""
+    print(f"(hint {args.step} of {last}{more})")
     return 0
 
 
 def _program(args: argparse.Namespace) -> int:
     from grader import listing
-    from grader.devices import UnknownDevice
     from grader.program import Program, ProgramError
+    from grader.report import files
 
     if args.action == "save" and not args.output:
         return refuse("say where to save it: -o FILE")
+    if os.path.isdir(args.path):
+        return refuse(f"{args.path} is a folder: name one submission, or a file that was saved")
     try:
+        if args.action == "save":
+            files.check(args.output)
         program = Program.load(args.path) if _is_program(args.path) else _recorded(args)
     except FileNotFoundError:
         return refuse(f"there is no file {args.path!r}")
-    except (ProgramError, LookupError, OSError, ValueError, UnknownDevice) as e:
+    except OSError as e:
+        return refuse(f"{args.path} cannot be read: {e.strerror or e}")
+    except (ProgramError, LookupError, ValueError) as e:  # UnknownDevice and Unwritable are ValueErrors
         return refuse(str(e))
     if args.action == "save":
         program.save(args.output)
@@ -228,6 +244,11 @@ def _check_course(args: argparse.Namespace) -> int:
 
     if args.figures:
         from grader.course import figures
+        from grader.report import files
 
+        try:
+            files.check(args.figures)
+        except files.Unwritable as e:
+            return refuse(str(e))
         return figures.main(Path(args.root), Path(args.figures))
     return course.main(Path(args.root), args.device)

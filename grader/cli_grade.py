@@ -5,8 +5,10 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from contextlib import closing
 from functools import partial
+from statistics import median
 
 from rich.console import Console
 
@@ -37,11 +39,19 @@ def main(args: argparse.Namespace) -> int:
     tasks = [t for t in tasks if not isinstance(t, batch.Skipped)]
     if not tasks:
         return status or refuse("nothing to grade: no .py file and no notebook there")
+    if args.gradescope and (twice := _twice(tasks)):
+        return refuse(f"--gradescope takes one student's files at a time, and here {twice} is answered more than once")
     try:
         with Store(args.results) as store:
             return _grade_all(args, tasks, spec, store) or status
     except Unusable as e:
         return refuse(str(e))
+
+
+def _twice(tasks: list) -> str | None:
+    """An exercise with more than one answer."""
+    count = Counter(problem.name for _, problem in tasks)
+    return next((name for name, n in count.items() if n > 1), None)
 
 
 def _grade_all(args: argparse.Namespace, tasks: list, spec: str, store: Store) -> int:
@@ -57,6 +67,7 @@ def _grade_all(args: argparse.Namespace, tasks: list, spec: str, store: Store) -
         return FAILED
     with bench:
         console.print(_headline(bench))
+        kept = {i for i, task in enumerate(tasks) if args.results and batch.is_kept(task, bench, store, args.seed)}
         warm = time.perf_counter() - start
         progress = Progress(len(tasks))
         try:
@@ -71,13 +82,14 @@ def _grade_all(args: argparse.Namespace, tasks: list, spec: str, store: Store) -
         progress.end()
     done = [records[i] for i in sorted(records)]
     if interrupted:
-        kept = f"kept in {args.results}" if args.results else "not kept: --results FILE keeps them"
-        print(f"interrupted; {len(done)} of {len(tasks)} were graded, and are {kept}", file=sys.stderr)
+        where = f"kept in {args.results}" if args.results else "not kept: --results FILE keeps them"
+        print(f"interrupted; {len(done)} of {len(tasks)} were graded, and are {where}", file=sys.stderr)
     if not done:
         return INTERRUPTED
     failed = _write_reports(args, done)
     _show(console, done, args.detail or len(done) == 1)
-    console.print(_pace(done, warm, time.perf_counter() - start - warm, jobs))
+    fresh = [records[i] for i in sorted(records) if i not in kept]
+    console.print(_pace(fresh, len(done) - len(fresh), warm, time.perf_counter() - start - warm, jobs))
     if _complain(done):
         failed = FAILED
     return INTERRUPTED if interrupted else failed
@@ -151,12 +163,17 @@ def _worth_while(tasks: int) -> int:
     return max(1, min(len(os.sched_getaffinity(0)), tasks // 8))
 
 
-def _pace(records: list[dict], warm: float, took: float, jobs: int) -> str:
-    """How long it took, in seconds: until all was ready (warm), and for the rest (took)."""
-    first, *others = (r["wall_seconds"] for r in records)
-    median = sorted(others or [first])[len(others) // 2]
-    rate = f", {60 * len(records) / took:.0f} a minute with --jobs {jobs}" if len(records) > 1 and took else ""
-    return f"{len(records)} graded; start {warm:.1f} s, first {first:.1f} s, median of the others {median:.2f} s{rate}"
+def _pace(records: list[dict], kept: int, warm: float, took: float, jobs: int) -> str:
+    """How long it took, in seconds: until all was ready (warm), and for the rest (took). `kept`: how many were only
+    fetched from --results; they say nothing of the pace."""
+    said = f"{len(records)} graded" + (f", {kept} kept" if kept else "") + f"; start {warm:.1f} s"
+    first, *others = [r["wall_seconds"] for r in records] or [None]
+    if first is not None:
+        said += f", first {first:.1f} s"
+    if others:
+        said += f", median of the others {median(others):.2f} s"
+        said += f", {60 * len(records) / took:.0f} a minute with --jobs {jobs}" if took else ""
+    return said
 
 
 def _gradescope(path: str, records: list[dict]) -> int:

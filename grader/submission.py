@@ -66,6 +66,8 @@ def read(path: str) -> Submission:
 
 def parse(path: str, raw: bytes) -> Submission:
     """A submission from the bytes of a file of that name. Unreadable says why not."""
+    if not raw.strip():
+        raise Unreadable(f"{path} cannot be graded: the file is empty")
     if path.endswith(".ipynb"):
         cells, declared = _notebook(path, raw)
     else:

@@ -17,6 +17,10 @@ from grader.program import Program
 __all__ = ["Device", "DeviceLost", "Run", "UnknownDevice", "open", "resolve"]
 
 
+# Names of the virtual cards, as `grader.vgpu.devices` has them; this side imports nothing of the virtual GPU.
+CARDS = ("t4", "a100", "l4", "rtx4090", "h100", "h200")
+
+
 class UnknownDevice(ValueError):
     """No such device here; the text says what there is."""
 
@@ -54,7 +58,10 @@ class Device(Protocol):
 
 
 def resolve(spec: str) -> str:
-    """The full name of what a user asked for: "auto" -> "cuda:0" or "virtual:a100". UnknownDevice for anything else."""
+    """The full name of what a user asked for: "auto" -> "cuda:0" or "virtual:a100", "h100" -> "virtual:h100".
+
+    UnknownDevice for anything else.
+    """
     from grader.devices import cuda
 
     family, _, rest = spec.strip().lower().partition(":")
@@ -67,7 +74,11 @@ def resolve(spec: str) -> str:
         if int(rest or 0) < there:
             return f"cuda:{int(rest or 0)}"
         raise UnknownDevice(f"device {spec!r}: this machine has {there or 'no'} NVIDIA GPU{'s' if there > 1 else ''}")
-    raise UnknownDevice(f"no device {spec!r}; there are auto, cuda[:N] and virtual[:NAME]")
+    if not rest and family.partition("*")[0] in CARDS:
+        return f"virtual:{family}"
+    raise UnknownDevice(
+        f"no device {spec!r}; there are auto, cuda[:N] and virtual[:NAME], where NAME is {', '.join(CARDS[:-1])} or {CARDS[-1]}"
+    )
 
 
 def open(spec: str, *, trust: bool = False) -> Device:

@@ -1,9 +1,11 @@
 """One JSON object a graded submission. All other reports are made from it, so a stored result looks like a new one."""
 
+import re
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from grader.evidence import Finding, Timing
+from grader.listing import short_name
 from grader.problems.model import Problem
 from grader.verdict import MEANING, Verdict, refused
 
@@ -12,13 +14,14 @@ UNPROTECTED = "nothing kept it from the grader: --trust-submissions on a machine
 
 
 def make(
-    submission: str, verdict: Verdict, *, device: dict, seed: int, wall_seconds: float, protections=(), level=0
-) -> dict:
+    submission: str, verdict: Verdict, *, device: dict, seed: int, wall_seconds: float, protections=(),
+    level: int | None = None,
+) -> dict:  # fmt: skip
     """The record of a verdict.
 
     Keys: format, submission, exercise, title, code, meaning, message, points, max_points, checks, times, speedup,
     counters, ended, flags, findings, failed_cells, output, device, device_name, seed, versions, protections,
-    sandbox_level, wall_seconds.
+    sandbox_level (None: it was never run), wall_seconds.
     """
     evidence = verdict.evidence
     return {
@@ -28,7 +31,7 @@ def make(
         "title": evidence.problem.title,
         "code": verdict.code,
         "meaning": MEANING[verdict.code],
-        "message": verdict.message,
+        "message": _readable(verdict.message),
         "points": verdict.points,
         "max_points": verdict.max_points,
         "checks": [_check(c) for c in verdict.checks],
@@ -56,12 +59,17 @@ def refusal(submission: str, problem: Problem, code: str, message: str, *, devic
     return make(submission, verdict, device=device, seed=seed, wall_seconds=0.0)
 
 
+def _readable(message: str) -> str:
+    """Kernels by their own names: "_ZN8__main__3addB2v1..." is 200 characters that nobody wrote."""
+    return re.sub(r"\b_ZN?\d\w*", lambda m: short_name(m[0]), message)
+
+
 def _check(c) -> dict:
     return {
         "name": c.name,
         "title": c.title,
         "passed": c.passed,
-        "message": c.message,
+        "message": _readable(c.message),
         "hint": c.hint,
         "points": c.points,
         "max_points": c.max_points,
@@ -95,7 +103,7 @@ def _speedup(t: Timing | None) -> dict | None:
 
 def _findings(evidence) -> list[dict]:
     seen: dict[Finding, None] = dict.fromkeys(f for r in evidence.results for f in r.findings)
-    return [{"tool": f.tool, "line": f.line, "file": f.file, "message": f.message} for f in seen]
+    return [{"tool": f.tool, "line": f.line, "file": f.file, "message": _readable(f.message)} for f in seen]
 
 
 @cache

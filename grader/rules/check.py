@@ -68,7 +68,11 @@ def judge(rubric: Sequence[Rule], evidence: Evidence) -> list[Check]:
     for rule in rubric:
         missing = [n for n in rule.needs if n in checks and _unmet(checks[n])]
         if missing:
-            why = "the grader failed" if any(c.code == "IE" for c in checks.values()) else _unmet_words(missing[0])
+            why = (
+                "the grader failed"
+                if any(c.code == "IE" for c in checks.values())
+                else _unmet_words(checks[missing[0]])
+            )
             check = Check("skipped", f"not checked, because {why}", share=0.0)
         else:
             try:
@@ -77,20 +81,26 @@ def judge(rubric: Sequence[Rule], evidence: Evidence) -> list[Check]:
                 check = Check(None, f"the grader failed here: {traceback.format_exc(limit=-2)}", code="IE")
         code = check.code or (rule.code if check.passed is False else "")
         checks[rule.name] = replace(check, name=rule.name, title=rule.title, max_points=rule.points, code=code)
-    return [replace(c, points=_due(r, checks)) for r, c in zip(rubric, checks.values(), strict=True)]
+    return [_paid(r, checks) for r in rubric]
 
 
-def _due(rule: Rule, checks: dict[str, Check]) -> float:
+def _paid(rule: Rule, checks: dict[str, Check]) -> Check:
+    """The check with its points; where another rule's failure holds them back, its message says so."""
     check = checks[rule.name]
-    pays = [check, *(checks[n] for n in rule.pays_with if n in checks)]
-    if any(c.passed not in (True, None) for c in pays):
-        return 0.0
-    return round(rule.points * check.share, 2)
+    if check.passed not in (True, None):
+        return check
+    held = [checks[n] for n in rule.pays_with if n in checks and checks[n].passed not in (True, None)]
+    if not held:
+        return replace(check, points=round(rule.points * check.share, 2))
+    # The first that failed, not one that was skipped because of it.
+    first = next((c for c in held if c.passed is False), held[0])
+    due = rule.points and check.share
+    return replace(check, message=f"{check.message}; no points, because {_unmet_words(first)}") if due else check
 
 
 def _unmet(check: Check) -> bool:
     return check.passed in (False, "skipped") or check.code == "IE"
 
 
-def _unmet_words(name: str) -> str:
-    return f'"{name.replace("_", " ")}" did not pass'
+def _unmet_words(check: Check) -> str:
+    return f'"{check.title}" did not pass'

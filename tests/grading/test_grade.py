@@ -260,7 +260,12 @@ FILES = ("--json", "--html", "--junit", "--gradescope", "--results")
     [
         (["grade", "x.py", "--exercise", "nope"], "no exercise 'nope'"),
         (["grade", "x.py", "--device", "tpu"], "no device 'tpu'"),
+        (["grade", "x.py", "--device", "tpu"], "rtx4090, h100 or h200"),
         (["grade", "x.py", "--device", "virtual:tpu"], "'tpu'"),
+        (
+            ["grade", "transpose.py", "b/transpose.py", "--device", "h100", "--gradescope", "r.json"],
+            "one student's files",
+        ),
         (["grade", "x.py", "--device", "cuda:99"], "GPU"),
         (["grade", "."], "nothing to grade"),
         (["hint", "nope"], "no exercise"),
@@ -276,11 +281,43 @@ FILES = ("--json", "--html", "--junit", "--gradescope", "--results")
 def test_what_cannot_be_used_is_one_sentence_and_exit_status_2(tmp_path, monkeypatch, capsys, arguments, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "transpose.py").write_text("this is no database" * 10)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "transpose.py").write_text("x = 1")
     if arguments == ["grade", "."]:
-        (tmp_path / "transpose.py").unlink()
+        monkeypatch.chdir(tmp_path / "b")
+        os.unlink("transpose.py")
     assert cli.main(arguments) == 2
     err = capsys.readouterr().err.strip()
     assert words in err and "\n" not in err
+
+
+@pytest.mark.parametrize("jobs", ["0", "-2", "x"])
+def test_there_is_at_least_one_job(capsys, jobs):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["grade", "x.py", "--jobs", jobs])
+    assert ended.value.code == 2 and "is not a whole number from 1 on" in capsys.readouterr().err
+
+
+def test_what_was_graded_before_is_said_to_be_kept(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("grader.cli_grade.Bench", FakeBench)
+    monkeypatch.chdir(tmp_path)
+    for name, answer in (("a", "right"), ("b", "zeros")):
+        (tmp_path / f"transpose_{name}.py").write_text(answer)
+    arguments = ["grade", ".", "--device", "virtual", "--results", "kept.db"]
+    last = []
+    for paths in ([], [], ["transpose_new.py"]):
+        for path in paths:
+            (tmp_path / path).write_text("slow")
+        assert cli.main(arguments) == 0
+        last.append(capsys.readouterr().out.strip().splitlines()[-1])
+    assert last[0].startswith("2 graded; start") and "median of the others" in last[0] and "a minute" in last[0]
+    assert last[1].startswith("0 graded, 2 kept; start") and "first" not in last[1] and "minute" not in last[1]
+    assert last[2].startswith("1 graded, 2 kept; start") and "first" in last[2] and "median" not in last[2]
+
+
+def test_what_was_never_run_has_no_sandbox_level():
+    refused = batch.Refused("x.py", "x.py is a folder")
+    assert batch.refuse(refused, PROBLEM, FakeBench(), 1)["sandbox_level"] is None
 
 
 def test_a_fault_of_the_grader_is_exit_status_3(tmp_path, monkeypatch, capsys):
@@ -294,5 +331,10 @@ def test_a_fault_of_the_grader_is_exit_status_3(tmp_path, monkeypatch, capsys):
 def test_hints_are_a_ladder(capsys):
     assert cli.main(["hint", "mend"]) == 0
     assert cli.main(["hint", "mend", "3"]) == 0
-    first, last = capsys.readouterr().out.strip().split("\n")
-    assert (first, last) == (problems.get("mend").hints[0], problems.get("mend").hints[2])
+    hints = problems.get("mend").hints
+    assert capsys.readouterr().out.splitlines() == [
+        hints[0],
+        "(hint 1 of 3; the next: grader hint 00_mend 2)",
+        hints[2],
+        "(hint 3 of 3)",
+    ]

@@ -190,6 +190,8 @@ def test_the_command_shows_and_saves_programs(tmp_path, capsys):
     [
         (["show", "gone.prog"], "there is no file 'gone.prog'"),
         (["save", "a.py"], "-o FILE"),
+        (["show", "."], "is a folder"),
+        (["save", "a.py", "-o", "gone/b.prog"], "there is no folder gone"),
         (["show", "a.py"], "name it with --exercise"),
         (["show", "a.py", "--exercise", "nope"], "no exercise 'nope'"),
         (["show", "a.py", "--exercise", "06_overlap", "--case", "n = 3"], "no size 'n = 3'"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from grader.devices import Run, UnknownDevice, parcel, resolve
+from grader.devices import CARDS, Run, UnknownDevice, parcel, resolve
 from grader.program import Buffer, Copy, Fill, Launch, Place, Program, Record, Relocation, Sync, Wait
 
 N = 64
@@ -157,7 +157,7 @@ def test_a_module_that_is_nonsense_is_a_fault_of_the_program(bench):
     assert play(bench, built)[0].fault.kind == "launch"
 
 
-@pytest.mark.parametrize("spec", ["tpu", "cuda:x", "auto:1", "", "cuda:7"])
+@pytest.mark.parametrize("spec", ["tpu", "cuda:x", "auto:1", "", "cuda:7", "h100:1"])
 def test_unknown_devices_are_refused(spec):
     with pytest.raises(UnknownDevice):
         resolve(spec)
@@ -166,3 +166,10 @@ def test_unknown_devices_are_refused(spec):
 def test_names_are_completed():
     assert resolve("virtual") == "virtual:a100"
     assert resolve(" Virtual:T4 ") == "virtual:t4"
+    assert resolve("H100") == "virtual:h100" and resolve("a100*4") == "virtual:a100*4"
+
+
+def test_the_cards_names_are_those_of_the_virtual_gpu():
+    from grader.vgpu import devices
+
+    assert tuple(devices.CARDS) == CARDS

@@ -72,6 +72,7 @@ def test_junit_is_well_formed_whatever_is_in_it():
     assert (suite.get("tests"), suite.get("failures")) == (str(len(PROBLEM.rubric)), "1")
     assert root.get("tests") == str(2 * len(PROBLEM.rubric))
     assert "\\x1b" in suite.find("testcase/failure").get("message")
+    assert suite[0].tag == "properties"  # the schema has them before any test
     properties = {p.get("name"): p.get("value") for p in suite.find("properties")}
     assert properties["code"] == "CE" and properties["seed"] == "1"
 
@@ -80,6 +81,12 @@ def test_a_fault_of_the_grader_is_an_error_and_no_failure_in_junit():
     made = report.refusal("a.py", PROBLEM, "IE", "the disk is full", device=DEVICE, seed=1)
     suite = ET.fromstring(junit.document([made]))[0]
     assert (suite.get("errors"), suite.get("failures")) == ("1", "0")
+
+
+def test_kernels_are_called_by_their_own_names():
+    said = "kernel _ZN8__main__3addB2v1B96cw51cXTLSUwv1sDUaKthqYAfBkDlkKE5ArrayIfLi1E1C7mutable7alignedE: no"
+    made = report.refusal("a.py", PROBLEM, "CE", said, device=DEVICE, seed=1)
+    assert made["message"] == made["checks"][0]["message"] == "kernel add: no"
 
 
 # ---- a fault of the grader says nothing of the student
@@ -155,8 +162,24 @@ def test_what_cannot_be_written_is_one_sentence(tmp_path):
         files.make_folder(str(tmp_path / "file"))
     with pytest.raises(files.Unwritable, match="there is no folder"):
         files.make_folder(str(tmp_path / "gone" / "deep"))
-    with pytest.raises(files.Unwritable, match=r"cannot be written: .+"):
-        files.write(str(tmp_path / ("n" * 300)), "x")
+    for ask in (files.check, lambda path: files.write(path, "x")):
+        with pytest.raises(files.Unwritable, match=r"cannot be written: .+"):
+            ask(str(tmp_path / ("n" * 300)))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a folder in which nobody may write")
+def test_a_folder_that_takes_nothing_is_found_before():
+    with pytest.raises(files.Unwritable, match=r"^/proc/r.json cannot be written: .*/proc"):
+        files.check("/proc/r.json")
+    with pytest.raises(files.Unwritable, match=r"^/proc/p cannot be made: /proc takes no new folder"):
+        files.make_folder("/proc/p")
+
+
+def test_asking_leaves_nothing_and_touches_nothing(tmp_path):
+    (tmp_path / "there").write_text("old")
+    for name in ("there", "new"):
+        files.check(str(tmp_path / name))
+    assert [p.read_text() for p in tmp_path.iterdir()] == ["old"]
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")

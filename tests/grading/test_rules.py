@@ -127,7 +127,27 @@ def test_a_rule_that_needs_a_failed_one_is_skipped_and_pays_nothing():
 
     one, two = judge([Rule(first, 1), Rule(second, 1, needs=("first",))], evidence())
     assert (one.passed, two.passed, two.points) == (False, "skipped", 0)
-    assert "first" in two.message
+    assert two.message == 'not checked, because "First" did not pass'
+
+
+def test_points_that_another_rule_holds_back_are_said_to_be():
+    def first(e):
+        """First."""
+        return failed("no")
+
+    def second(e):
+        """Second."""
+        return passed("yes")
+
+    def third(e):
+        """Third."""
+        return passed("so")
+
+    rubric = [Rule(first, 1), Rule(second, 2, pays_with=("first",)), Rule(third, 0, pays_with=("first",))]
+    one, two, three = judge(rubric, evidence())
+    assert (one.message, one.points) == ("no", 0)
+    assert (two.passed, two.points, two.message) == (True, 0, 'yes; no points, because "First" did not pass')
+    assert three.message == "so"  # it pays nothing anyhow
 
 
 def test_clean_but_wrong_pays_nothing():

@@ -36,9 +36,9 @@ def test_locked_test_cells_are_left_out_and_solutions_are_not():
         ("a.ipynb", notebook("x", grader={"exercises": ["transpose", "02_matmul"]}), ("02_transpose", "02_matmul")),
         ("a.py", b"# exercise: mend\nx = 1\n", ("00_mend",)),
         ("matmul.py", b"# exercise: 00_mend\n", ("00_mend",)),
-        ("team/02_matmul_final.py", b"", ("02_matmul",)),
-        ("02_transpose/anna.py", b"", ("02_transpose",)),
-        ("anna.py", b"", ()),
+        ("team/02_matmul_final.py", b"x = 1", ("02_matmul",)),
+        ("02_transpose/anna.py", b"x = 1", ("02_transpose",)),
+        ("anna.py", b"x = 1", ()),
         ("anna.ipynb", notebook("x", grader=7), ()),
     ],
 )
@@ -89,3 +89,10 @@ def test_a_plan_names_each_file_that_cannot_be_graded_and_keeps_the_others(tmp_p
     assert "missing" in kinds["gone.py"].message
     assert isinstance(kinds["transpose.ipynb"][0], batch.Refused)
     assert kinds["mend.py"][1].name == "00_mend"
+
+
+@pytest.mark.parametrize("path", ["mend.py", "mend.ipynb"])
+@pytest.mark.parametrize("raw", [b"", b" \n\t\n"])
+def test_an_empty_file_is_said_to_be_empty(path, raw):
+    with pytest.raises(Unreadable, match="the file is empty"):
+        parse(path, raw)
