@@ -183,8 +183,8 @@ wrong = np.count_nonzero(y.copy_to_host() != x.reshape(2, 256)[:, ::-1].ravel())
 print(wrong, "of 512 values are wrong, this time")
 
 # %% [markdown]
-# The box is the work of **sanitizers**, which watch every access. `initcheck` saw a thread read a place that nobody had
-# written yet; `racecheck` saw two threads at the same place, one of them writing, with nothing to put them in order.
+# The box is the work of **sanitizers**, which watch every access. Here `racecheck` saw two threads at the same place, one of
+# them writing, with nothing to put them in order. It names both lines, and where a barrier is missing.
 #
 # The number of wrong values means little: it depends on which warp was faster. A race can give the right answer a
 # thousand times on your card, and the wrong one on another. So homework with a race fails, whatever the values. `cuda.syncthreads()` makes every thread of the block wait for all others:

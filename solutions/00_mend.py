@@ -14,8 +14,8 @@
 #
 # | what | points |
 # |---|---|
-# | every value is right, at every size | 6 |
-# | no hazards: no stray access, no race, nothing read before it is written | 4 |
+# | every value is right, at every size | 4 |
+# | no hazards: no stray access, no race, nothing read before it is written | 6 |
 
 # %% locked="mend-setup"
 # %load_ext grader

@@ -67,7 +67,8 @@ def prove(proofs: list[Claim], device: str, console: Console) -> list[str]:
             problem = _broken(claim, record)
             broken += [f"{problem} (on {device})"] if problem else []
             mark = "[red]BROKEN[/]" if problem else "[green]ok[/]"
-            console.print(f"{mark:20} {record['code']:5} {claim.problem.name}: {claim.what}")
+            where = bench.device.spec
+            console.print(f"{mark:20} {record['code']:5} {claim.problem.name}: {claim.what} ({where})", soft_wrap=True)
     return broken
 
 

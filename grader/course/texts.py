@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from grader import problems
+from grader.problems import Problem
 
 OF_A_PROBLEM = {"__init__.py", "problem.py", "baseline.py", "reference.py"}
 _KEPT = {".ipynb_checkpoints", "__pycache__"}
@@ -60,10 +61,33 @@ def told(root: Path) -> Iterator[str]:
             problem = problems.get(name)
             if not (root / "solutions" / f"{name}.py").is_file():
                 yield f"solutions/{name}.py is missing"
+            else:
+                yield from out_of_line(f"solutions/{name}.py", _read(root / "solutions" / f"{name}.py"), problem)
             if f"`{name[3:]}`" not in (row[3] if len(row) > 3 else ""):
                 yield f"lessons/README.md does not name {name} among the exercises of its unit"
             if len(set(problem.hints)) != 3 or not all(problem.hints):
                 yield f"{name} needs three hints, each telling more than the one before"
+
+
+def out_of_line(where: str, text: str, problem: Problem) -> Iterator[str]:
+    """What a notebook's text says otherwise than the exercise: its points, row by row, and its hints."""
+    text = re.sub(r"(?m)^# ?", "", text)
+    due = {rule.name: rule.points for rule in problem.rubric if rule.points}
+    values, hazards = due.pop("right_values"), due.pop("race_free")
+    said = [float(points) for points in re.findall(r"(?m)^\| .* \| ([\d.]+) \|$", text)]
+    if said != (asked := [values, hazards, *due.values()]):
+        yield f"{where} promises {_points(said)} points; the rubric's values, hazards and other rules give {_points(asked)}"
+    told = re.findall(r"(?s)<details><summary>\w+ hint</summary>\n(.*?)</details>", text)
+    if [_plain(hint) for hint in told] != [_plain(hint) for hint in problem.hints]:
+        yield f"{where} does not give the hints of `grader hint {problem.name}`"
+
+
+def _points(points: list[float]) -> str:
+    return ", ".join(f"{p:g}" for p in points) or "no"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.replace("`", "").split())
 
 
 def out_of_step(root: Path) -> Iterator[str]:

@@ -71,7 +71,7 @@ def correct(values: float, hazards: float) -> tuple[Rule, ...]:
 
 
 def correct_host(values: float, hazards: float) -> tuple[Rule, ...]:
-    """The same for a host function."""
+    """The same for a host function; the `values` points are paid when they are there at its return."""
     return (
         Rule(compiles, code="CE"),
         Rule(works_on_device, code="WA", needs=_BUILT),
@@ -89,7 +89,7 @@ def _right(values: float, hazards: float) -> tuple[Rule, ...]:
         Rule(race_free, hazards, "RTE", _BUILT, clean),
         Rule(barriers_met, 0, "RTE", _BUILT),
         Rule(inputs_kept, 0, "WA", _ENDED),
-        Rule(right_values, values, "WA", _ENDED),
+        Rule(right_values, values, "WA", _ENDED, ("waits_for_results",)),
         Rule(repeatable, 0, "WA", (*_ENDED, "right_values")),
     )
 

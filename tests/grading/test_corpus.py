@@ -43,6 +43,15 @@ def test_a_race_is_found_though_the_values_are_right(bench, store):
     assert "thread" in finding["message"] and "line 14" in finding["message"]
 
 
+@pytest.mark.parametrize("exercise", ["06_overlap", "08_graph"])
+def test_values_that_are_not_there_at_the_return_earn_nothing(bench, store, exercise):
+    wrong = ROOT / "tests" / "corpus" / "wrong" / exercise / "no_wait_at_the_end.py"
+    record = batch.grade_one(submissions.read(str(wrong)), problems.get(exercise), bench, store, None)
+    checks = {c["name"]: c for c in record["checks"]}
+    assert (checks["right_values"]["passed"], checks["waits_for_results"]["passed"]) == (True, False)
+    assert (checks["right_values"]["points"], record["points"]) == (0, 0)
+
+
 def test_broken_cells_are_named_and_do_not_matter(bench, store):
     found = submissions.read(str(SAMPLES / "homework-2-lena.ipynb"))
     record = batch.grade_one(found, problems.get("02_matmul"), bench, store, None)

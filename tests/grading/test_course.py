@@ -45,6 +45,14 @@ def test_the_course_has_nothing_to_complain_of():
             lambda r: _edit(next((r / "lessons").glob("07-*.py")), "**You need**", "You need"),
             "does not say **You need**",
         ),
+        (
+            lambda r: _edit(r / "solutions/00_mend.py", "every size | 4 |", "every size | 5 |"),
+            "solutions/00_mend.py promises 5, 6 points; the rubric's values, hazards and other rules give 4, 6",
+        ),
+        (
+            lambda r: _edit(r / "solutions/06_overlap.py", "Wait for all streams at the end", "Wait"),
+            "solutions/06_overlap.py does not give the hints of `grader hint 06_overlap`",
+        ),
     ],
 )
 def test_what_is_missing_or_too_much_is_named(copy, spoil, said):

@@ -43,8 +43,9 @@ PROBLEM = Problem(
     ),
     hints=(
         "There are fewer threads than elements. Which elements should thread 0 take, besides x[0]?",
-        "Start each thread at cuda.grid(1) and let it move on by as many elements as the grid has threads.",
-        "for i in range(cuda.grid(1), x.size, cuda.gridsize(1)): y[i] = ...",
+        "Start each thread at its own number and let it move on by as many elements as the grid has threads."
+        " Neighbouring threads then always work on neighbouring elements, which is what memory likes.",
+        "for i in range(first, x.size, cuda.gridsize(1)):",
     ),
     speed=Speed(bar=1.2, modelled=Case({"n": 1 << 21}), measured=Case({"n": 1 << 27})),
 )

@@ -56,6 +56,6 @@ PROBLEM = Problem(
     hints=(
         "One mistake makes the last element of a block wrong, the other depends on which warp is faster.",
         "Which thread fetches the right-hand neighbour of the block, and does everybody wait until it has?",
-        "The right-hand halo is for thread cuda.blockDim.x - 1 to fetch; cuda.syncthreads() before anybody reads.",
+        "The right-hand halo is for thread BLOCK - 1 to fetch; then cuda.syncthreads(), before anybody reads.",
     ),
 )

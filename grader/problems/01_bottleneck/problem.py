@@ -74,9 +74,9 @@ PROBLEM = Problem(
     rubric=rules.correct(values=8, hazards=2),
     hints=(
         "A rate alone says nothing: 500 GB/s is a lot for one card and little for another. What do you divide it by?",
-        "memory = nbytes / time / peak, and the same for arithmetic. The larger of the two names the bottleneck, unless"
-        " it is below 0.6. Loads under way: bytes a nanosecond, times the nanoseconds of a load.",
-        "1 GB/s is a byte a nanosecond, so gbs = nbytes / (1000 * us). kind: 3 if max(gbs / card[0], gflops / card[1]) <"
-        " 0.6, else 1 or 2. loads = gbs * card[2] / 128 / card[3]",
+        "memory = nbytes / time / peak, and the same for arithmetic. The larger of the two names the bottleneck,"
+        " unless it is below 0.6. Loads under way: bytes a nanosecond, times the nanoseconds of a load.",
+        "gbs = nbytes[i] / us[i] / float32(1000). kind is 3 if gbs / card[0] and gflops / card[1] are both below"
+        " 0.6, else 1 or 2. loads[i] = gbs * card[2] / float32(128) / card[3].",
     ),
 )

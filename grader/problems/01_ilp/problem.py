@@ -45,12 +45,11 @@ PROBLEM = Problem(
         rules.structure(rules.few_bytes, 1, hint="Let neighbouring threads read neighbouring elements, each one once."),
     ),
     hints=(
-        "There are two warps an SM. How many loads are under way at a time, and what would it take to have eight times"
-        " as many?",
-        "Load several elements into variables of their own before you store any: x and y might overlap for all that the"
-        " compiler knows, so it keeps every load behind the stores that you wrote before it.",
-        "while i + 7 * step < x.size: eight loads x[i], x[i + step], ..., then eight stores, then i += 8 * step; what"
-        " is left over goes in a second, plain loop.",
+        "How many loads are under way on an SM with two warps? What would it take to have eight times as many?",
+        "Writing the loop out four times is not enough, if every load still comes after a store. Load several"
+        " elements into variables of their own first, then store them all.",
+        "In front of the plain loop: while i + 7 * step < x.size: with eight loads x[i], x[i + step], ..., then"
+        " eight stores, then i += 8 * step. The plain loop does what is left over.",
     ),
     speed=Speed(bar=2.0, modelled=Case({"n": 1 << 19}), measured=Case({"n": 1 << 26})),
 )

@@ -55,10 +55,12 @@ PROBLEM = Problem(
         rules.structure(rules.few_bytes, 2),
     ),
     hints=(
-        "Thread (x, y) of a block reads row y of a and column x of b. How many threads of the block read the same row?",
-        "Walk over k in steps of 16: all threads together load one tile of a and one of b into shared memory, wait, use"
-        " them for 16 multiplications, wait again.",
-        "Load zero where a tile reaches beyond the matrix; two cuda.syncthreads() per step, neither inside an if.",
+        "Thread (tx, ty) of a block reads row y of a and column x of b. How many threads of the block read the"
+        " same row?",
+        "Each step: load one element of each tile per thread, wait, multiply sixteen times, wait again. Why is the"
+        " second wait needed?",
+        "Load zero where a tile reaches beyond the matrix. Two cuda.syncthreads() per step, neither of them inside"
+        " an if.",
     ),
     speed=Speed(
         bar=1.2,

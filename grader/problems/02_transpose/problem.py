@@ -48,9 +48,10 @@ PROBLEM = Problem(
     ),
     hints=(
         "Reading rows is fast, writing columns is not. Where could a tile be turned round cheaply?",
-        "Load a 32 x 32 tile into shared memory row by row, wait, and write it out row by row with the roles of x and y"
-        " swapped. Each of the 32 x 8 threads handles four elements.",
-        "tile = cuda.shared.array((32, 33), float32): the extra column puts the elements of a column in 32 banks.",
+        "Load a 32 x 32 tile into shared memory row by row, wait, and write it out row by row with the roles of x"
+        " and y swapped. Each of the 32 x 8 threads handles four elements, eight rows apart.",
+        "tile = cuda.shared.array((32, 33), float32): the extra column puts the elements of a column in 32 banks."
+        " In the output, the tile begins in column 32 * by and row 32 * bx.",
     ),
     speed=Speed(bar=1.4, modelled=_case(1024, 1024), measured=_case(16384, 16384)),
 )

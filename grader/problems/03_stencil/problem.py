@@ -59,11 +59,12 @@ PROBLEM = Problem(
         rules.structure(rules.few_bytes, 1, hint="Each element of a tile should come from global memory once."),
     ),
     hints=(
-        "Four warps an SM. What do they do from the moment they ask for a tile until it is there?",
-        "Ask for the next tile before you use this one, and keep it in registers: each thread has one element, and some"
-        " have one of the halo. Store them to shared memory when this tile is done with.",
-        "a, b = the first tile's elements; loop: store a and b to shared memory; syncthreads; a, b = the next tile's;"
-        " the sum; syncthreads. With two buffers in turn, the second barrier can go.",
+        "Make it right first, with a load, a barrier, the sum and another barrier in each round. What do the four"
+        " warps do from the moment they ask for a tile until it is there?",
+        "Fetch the first tile before the loop, into two variables. In the loop: variables to shared memory,"
+        " barrier, fetch the next tile into the variables, sum. The variables are needed only in the next round.",
+        "a = x[j] if 0 <= j < x.size else float32(0), and b for t < 2 * RADIUS in the same way from j + TILE. The"
+        " next tile's j is i + step - RADIUS. A second barrier after the sum, because there is one buffer.",
     ),
     speed=Speed(bar=1.4, modelled=Case({"n": 1 << 18}), measured=Case({"n": 1 << 25})),
 )

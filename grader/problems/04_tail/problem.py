@@ -55,9 +55,9 @@ PROBLEM = Problem(
     rubric=(*rules.correct(values=4, hazards=3), rules.structure(rules.copies_asynchronously, 3)),
     hints=(
         "How many elements of x does a block of 128 threads need? Which of them may lie beyond the end?",
-        "Thread t copies tile[t]; threads 0 to 2 copy one more each. Tell cp_async_zfill how many of the 4 bytes are"
-        " there: 4, or 0 beyond the end, and then with an index that is inside.",
-        "cp_async_zfill(tile, t, x, i if i < n else 0, 4, 4 if i < n else 0); after all copies cp_async_wait_all() and"
-        " then cuda.syncthreads().",
+        "Thread t copies tile[t]; threads 0 to 2 copy one more each. Tell cp_async_zfill how many of the 4 bytes"
+        " are there: 4, or 0 beyond the end, and then with an index that is inside.",
+        "cp_async_zfill(tile, t, x, i if i < n else 0, 4, 4 if i < n else 0); after all copies"
+        " cp_async_wait_all(), and then cuda.syncthreads().",
     ),
 )

@@ -61,9 +61,9 @@ PROBLEM = Problem(
     ),
     hints=(
         "In step k tile k is used. Which tile can be started in the same step, and into which place of the ring?",
-        "Before the loop start tiles 0 and 1, each in a group of its own, as far as there are so many. In step k start"
-        " tile k + 2 into place (k + 2) % 3, commit, wait until two groups are left, barrier, use, barrier.",
-        "Commit in every step, whether there was something to copy or not: then cp_async_wait(2) means tile k in every"
-        " step. With tiles = 1 nothing may be read beyond the end.",
+        "Before the loop start tiles 0 and 1, each in a group of its own, as far as there are so many. In step k"
+        " start tile k + 2 into place (k + 2) % 3, commit, wait until two groups are left, barrier, use, barrier.",
+        "Commit in every step, whether there was something to copy or not: then cp_async_wait(2) means tile k in"
+        " every step.",
     ),
 )

@@ -66,12 +66,12 @@ PROBLEM = Problem(
         rules.structure(rules.few_host_waits, 2, most=2),
     ),
     hints=(
-        "Which of the four kernels has to wait for which? Draw the arrows of two rounds, and then give each kernel a stream so"
-        " that few arrows go from one stream to the other.",
-        "mix, smooth and join stay in stream a; only bend goes to stream b. Two arrows cross: from mix to bend, and from bend"
-        " to join. An event is recorded in the stream where the arrow starts, after the kernel.",
-        "mix in a; forked.record(a); forked.wait(b); bend in b; joined.record(b); smooth in a; joined.wait(a); join in a."
-        " The host waits once, after all rounds.",
+        "Which of the four kernels has to wait for which? Draw the arrows of two rounds, and give each kernel a"
+        " stream so that few arrows go from one stream to the other.",
+        "mix, smooth and join stay in stream a; only bend goes to stream b. Two arrows cross: from mix to bend,"
+        " and from bend to join. An event is recorded in the stream where the arrow starts, after the kernel.",
+        "mix in a; forked.record(a); forked.wait(b); bend in b; joined.record(b); smooth in a; joined.wait(a);"
+        " join in a.",
     ),
     speed=Speed(bar=1.4, modelled=_case(1 << 17, 3), measured=_case(1 << 20, 10)),
 )

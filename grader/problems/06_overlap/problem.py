@@ -57,12 +57,12 @@ PROBLEM = Problem(
         rules.structure(rules.copies_pinned_memory, 1),
     ),
     hints=(
-        "One stream keeps its order: copy in, kernel, copy out. What may a second stream do in the meantime, if it has"
-        " another part of the array?",
-        "Cut the array into some eight chunks and give them to three or four streams in turn. In its stream a chunk is"
-        " copied in, computed and copied out; every call names the stream. Wait for all streams at the end.",
-        "part = slice(first, min(first + size, n)); d_x[part].copy_to_device(h_x[part], stream=s);"
-        " brighten[BLOCKS, THREADS, s](d_x[part], d_y[part]); d_y[part].copy_to_host(h_y[part], stream=s)",
+        "One stream keeps its order: copy in, kernel, copy out. What may a second stream do in the meantime, if it"
+        " has another part of the array?",
+        "Give the chunks to three or four streams in turn. In its stream a chunk is copied in, computed and copied"
+        " out; every call names the stream. Wait for all streams at the end.",
+        "part = slice(first, min(first + size, n)), then d_x[part].copy_to_device(h_x[part], stream=s),"
+        " brighten[BLOCKS, THREADS, s](d_x[part], d_y[part]) and d_y[part].copy_to_host(h_y[part], stream=s).",
     ),
     speed=Speed(bar=1.6, modelled=_case(1 << 19), measured=_case(1 << 24)),
 )

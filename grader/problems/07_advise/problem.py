@@ -64,9 +64,9 @@ PROBLEM = Problem(
     ),
     hints=(
         "Count how often each page of the table travels. Does anybody change it on the way?",
-        "Data that is only read may be in two places at once. Say so before the first kernel, by advice; then bring it to"
-        " the device once, by a prefetch.",
-        "advise(table, 'read mostly'); prefetch(table); then the loop as it is",
+        "Data that is only read may be in two places at once. Say so before the first kernel, by advice; then"
+        " bring it to the device once, by a prefetch.",
+        'advise(table, "read mostly"), then prefetch(table), then the loop as it is.',
     ),
     speed=Speed(bar=3.0, modelled=_case(1 << 19), measured=_case(1 << 24)),
 )

@@ -54,12 +54,11 @@ PROBLEM = Problem(
         rules.structure(rules.no_page_faults, 2),
     ),
     hints=(
-        "Three touches come from the wrong side: the kernel reads x, the kernel writes y, the host reads y. What could be"
-        " asked for before each of them?",
-        "prefetch(array) is work in a stream, so it must come before the launch in the same stream. An array that the kernel"
-        " only writes has to be there too. And after the kernel, the host is the one who waits.",
-        "prefetch(x, stream=stream); prefetch(y, stream=stream); the launch in that stream; prefetch(y, 'host', stream);"
-        " then wait, and take y over",
+        "Three touches come from the wrong side: the kernel reads x, the kernel writes y, the host reads y. What"
+        " could be asked for before each of them?",
+        "prefetch(array) is work in a stream, so it must come before the launch in the same stream. An array that"
+        " the kernel only writes has to be there too. After the kernel it is the host who waits.",
+        'prefetch(x, stream=stream), prefetch(y, stream=stream), the launch, prefetch(y, "host", stream).',
     ),
     speed=Speed(bar=1.5, modelled=_case(1 << 19), measured=_case(1 << 24)),
 )

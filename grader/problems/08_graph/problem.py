@@ -63,10 +63,11 @@ PROBLEM = Problem(
     ),
     hints=(
         f"A frame is always the same {STEPS} launches with the same arguments. How often do they have to be told?",
-        "Open a builder on the stream, make the launches of one frame with the builder in the stream's place, end it, complete it."
-        " Then every frame is one launch of the graph and one copy, in the same stream.",
-        "builder = stream.create_graph_builder().begin_building(); the loop over step[blocks, THREADS, builder](source, target);"
-        " graph = builder.end_building().complete(); then graph.launch(stream) and x.copy_to_host(frames[k], stream=stream)",
+        "Open a builder on the stream, make the launches of one frame with the builder in the stream's place, end"
+        " it, complete it. Then every frame is one launch of the graph and one copy, in the same stream.",
+        "builder = stream.create_graph_builder().begin_building(), the loop over step[blocks, THREADS,"
+        " builder](source, target), graph = builder.end_building().complete(); then for each frame"
+        " graph.launch(stream) and the copy.",
     ),
     speed=Speed(bar=1.2, modelled=_case(500, 3), measured=_case(1 << 14, 20)),
 )
