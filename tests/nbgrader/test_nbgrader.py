@@ -11,6 +11,7 @@ import pytest
 from handins import nbgrader
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from grader import cli
 from grader.nb.nbgrader import autograde, desk
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")  # nbgrader's relations overlap
@@ -157,6 +158,26 @@ def test_a_unit_that_nobody_handed_in_and_one_that_was_never_released_are_refuse
     graded.students.folder("right").parent.joinpath("98-none").mkdir()
     with pytest.raises(autograde.Unusable, match="generate_assignment 98-none"):
         autograde.main("98-none", graded.root)
+
+
+def test_a_fresh_clone_is_told_once_how_its_gradebook_gets_to_know_the_release(tmp_path, capsys):
+    handins.make_course(tmp_path)
+    nbgrader(tmp_path, "generate_assignment", handins.UNIT)
+    students = handins.Students(tmp_path)
+    for student in ("ada", "bo"):
+        students.hand_in(student, "no JSON")
+    (tmp_path / "gradebook.db").unlink()  # what a repository does not hold
+    capsys.readouterr()
+    assert cli.main(["autograde", handins.UNIT, "--course", str(tmp_path)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""  # before any student
+    assert said.err == (
+        f"grader: the gradebook does not know mend of {handins.UNIT}:"
+        f" run `nbgrader generate_assignment {handins.UNIT} --force` once\n"
+    )
+    nbgrader(tmp_path, "generate_assignment", handins.UNIT, "--force")
+    assert autograde.main(handins.UNIT, tmp_path) == 3  # it began: both files are found to be unreadable
+    assert "2 error" in capsys.readouterr().out
 
 
 def test_a_failure_of_the_grader_is_an_error_for_staff_and_tells_students_nothing_of_the_machine(graded, monkeypatch):

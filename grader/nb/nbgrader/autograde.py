@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from nbgrader import converters
+from nbgrader.api import MissingEntry
 from nbgrader.apps import NbGraderAPI
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
@@ -78,12 +79,14 @@ def main(
     if not names:
         raise Unusable(f"nobody has handed in {assignment}: nothing in {course.submitted_directory}/*/{assignment}")
     api = NbGraderAPI(coursedir=course, config=config)
+    notebooks = _released(course, assignment)
+    _in_gradebook(api, assignment, notebooks)
     settings = judge.Judge(config=config)
     counter = desk.shared(settings.device, settings.trust_submissions, jobs or _processors())
     start, failed, seen = time.perf_counter(), [], []
     try:
-        waiting = _ahead(counter, course, assignment, [n for n in names if force or not _done(course, assignment, n)],
-                         os.path.join(course.root, settings.results))  # fmt: skip
+        new = [n for n in names if force or not _done(course, assignment, n)]
+        waiting = _ahead(counter, course, assignment, notebooks, new, os.path.join(course.root, settings.results))
         for number, name in enumerate(names, start=1):
             for future in waiting.get(name, ()):
                 future.result()
@@ -114,12 +117,32 @@ def _handed_in(course, assignment: str) -> list[str]:
     return [Path(path).relative_to(folder).parts[0] for path in glob.glob(pattern) if os.path.isdir(path)]
 
 
-def _ahead(counter, course, assignment: str, names: list[str], results: str) -> dict[str, list[Future]]:
-    """Have everything judged in the background, student by student."""
+def _released(course, assignment: str) -> list[str]:
     folder = Path(course.format_path(course.release_directory, ".", assignment))
     notebooks = sorted(p.stem for p in folder.glob("*.ipynb"))
     if not notebooks:
         raise Unusable(f"no notebooks in {folder}: run `nbgrader generate_assignment {assignment}` first")
+    return notebooks
+
+
+def _in_gradebook(api, assignment: str, notebooks: list[str]) -> None:
+    """Refuse what only the release knows: in a fresh clone that is in the repository, and the gradebook is not."""
+    known: set[str] = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # SQLAlchemy's, about nbgrader's relations
+        with api.gradebook as gradebook, contextlib.suppress(MissingEntry):
+            known = {notebook.name for notebook in gradebook.find_assignment(assignment).notebooks}
+    if missing := sorted(set(notebooks) - known):
+        raise Unusable(
+            f"the gradebook does not know {', '.join(missing)} of {assignment}:"
+            f" run `nbgrader generate_assignment {assignment} --force` once"
+        )
+
+
+def _ahead(
+    counter, course, assignment: str, notebooks: list[str], names: list[str], results: str
+) -> dict[str, list[Future]]:
+    """Have everything judged in the background, student by student."""
     released = {n: exporter.released_notebook(course, assignment, n) for n in notebooks}
     waiting: dict[str, list[Future]] = {}
     for name in names:
