@@ -7,18 +7,27 @@ from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from grader.report.overview import flagged, overviews
 from grader.report.printable import lines
 from grader.rules.speed import duration
+
+_WORDS = re.compile(r"(?<=[/_.-])(?=[^/_.-])")
 
 
 @cache
 def _environment() -> Environment:
     found = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined)
     found.filters["duration"] = duration
+    found.filters["breakable"] = _breakable
     found.finalize = lambda value: lines(value) if type(value) is str else value
     return found
+
+
+def _breakable(name: str) -> Markup:
+    """A name that a narrow column breaks between its words, not within one."""
+    return Markup("").join(Markup("<wbr>") + part if n else part for n, part in enumerate(_WORDS.split(lines(name))))
 
 
 def page(records: Sequence[dict], title: str = "Results") -> str:
@@ -29,9 +38,11 @@ def page(records: Sequence[dict], title: str = "Results") -> str:
 
 def pages(records: Sequence[dict], title: str = "Results") -> Iterator[tuple[str, str]]:
     """(file name, page) of every record, for its author alone, and of the class as index.html."""
-    names = {id(r): f"{n:03}-{_slug(r['submission'])}-{r['exercise']}.html" for n, r in enumerate(records, start=1)}
+    paths = [r["submission"] for r in records]
+    short = _short(paths) if len(set(paths)) > 1 else lambda r: r["submission"]  # the author's name is in there
+    names = {id(r): f"{n:03}-{_slug(short(r))}-{r['exercise']}.html" for n, r in enumerate(records, start=1)}
     for r in records:
-        yield names[id(r)], _page(r["title"], [r], [r], lambda r: "")
+        yield names[id(r)], _page(f"{short(r)}: {r['title']}", [r], [r], lambda r: "")
     yield "index.html", _page(title, records, [], lambda r: names[id(r)], always=True)
 
 

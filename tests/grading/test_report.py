@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -10,6 +12,7 @@ from rich.console import Console
 from grader import problems, report
 from grader.report import files, html, junit, overview
 from grader.report.printable import lines, printable
+from grader.verdict import CODES
 
 PROBLEM = problems.get("00_mend")
 DEVICE = {"name": "NVIDIA A100 (virtual)", "spec": "virtual:a100"}
@@ -129,7 +132,31 @@ def test_a_page_each_and_one_for_the_class(tmp_path):
     made = dict(report.pages([record("x/anna.py", "AC", 2.0), record("../../etc/ben.py")]))
     assert list(made) == ["001-x-anna-00_mend.html", "002-etc-ben-00_mend.html", "index.html"]
     assert "ben.py" not in made["001-x-anna-00_mend.html"]
+    assert "anna.py: " + PROBLEM.title in made["001-x-anna-00_mend.html"].split("</title>")[0]
     assert 'href="001-x-anna-00_mend.html"' in made["index.html"] and 'name="viewport"' in made["index.html"]
+
+
+def test_a_page_is_named_after_its_author():
+    made = dict(report.pages([record("in/anna/unit/k.py"), record("in/ben/unit/k.py")]))
+    assert list(made) == ["001-anna-00_mend.html", "002-ben-00_mend.html", "index.html"]
+    assert f"<title>anna: {PROBLEM.title}</title>" in made["001-anna-00_mend.html"]
+    assert f"<h1>ben: {PROBLEM.title}</h1>" in made["002-ben-00_mend.html"]
+    (alone, _) = report.pages([record("anna/k.py")])
+    assert alone[0] == "001-anna-k-00_mend.html" and "<h1>anna/k.py: " in alone[1]
+
+
+def test_every_code_has_one_colour_of_its_own():
+    css = (Path(html.__file__).parent / "verdict.css").read_text()
+    colours = dict(re.findall(r"^\.code\.([A-Z]+), \.bar \.\1 { background: (#[0-9a-f]{6}); }$", css, re.MULTILINE))
+    assert set(colours) == set(CODES) and len(set(colours.values())) == len(CODES)
+    page = report.page([record(code=code) for code in CODES])
+    for code in CODES:
+        assert page.count(f".bar .{code} ") == page.count(f".code.{code}, ") == 1
+
+
+def test_names_break_between_their_words():
+    assert html._breakable("in/anna_b.py<i>") == "in/<wbr>anna_<wbr>b.<wbr>py&lt;i&gt;"
+    assert html._breakable("__a\x1b") == "__<wbr>a\\x1b"
 
 
 @pytest.mark.parametrize(
