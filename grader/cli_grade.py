@@ -88,8 +88,10 @@ def _grade_all(args: argparse.Namespace, tasks: list, spec: str, store: Store) -
         return INTERRUPTED
     failed = _write_reports(args, done)
     _show(console, done, args.detail or len(done) == 1)
-    fresh = [records[i] for i in sorted(records) if i not in kept]
-    console.print(_pace(fresh, len(done) - len(fresh), warm, time.perf_counter() - start - warm, jobs))
+    refused = {i for i in records if isinstance(tasks[i][0], batch.Refused)}
+    fresh = [records[i] for i in sorted(records.keys() - kept - refused)]
+    took = time.perf_counter() - start - warm
+    console.print(_pace(fresh, len(kept & records.keys()), len(refused), warm, took, jobs))
     if _complain(done):
         failed = FAILED
     return INTERRUPTED if interrupted else failed
@@ -163,10 +165,14 @@ def _worth_while(tasks: int) -> int:
     return max(1, min(len(os.sched_getaffinity(0)), tasks // 8))
 
 
-def _pace(records: list[dict], kept: int, warm: float, took: float, jobs: int) -> str:
-    """How long it took, in seconds: until all was ready (warm), and for the rest (took). `kept`: how many were only
-    fetched from --results; they say nothing of the pace."""
-    said = f"{len(records)} graded" + (f", {kept} kept" if kept else "") + f"; start {warm:.1f} s"
+def _pace(records: list[dict], kept: int, refused: int, warm: float, took: float, jobs: int) -> str:
+    """How long it took, in seconds: until all was ready (warm), and for the rest (took).
+
+    records: what was graded now. How many were only fetched from --results (kept), and how many could not be read
+    (refused), is said too; they tell nothing of the pace.
+    """
+    said = f"{len(records)} graded" + (f", {kept} kept" if kept else "")
+    said += (f", {refused} not readable" if refused else "") + f"; start {warm:.1f} s"
     first, *others = [r["wall_seconds"] for r in records] or [None]
     if first is not None:
         said += f", first {first:.1f} s"

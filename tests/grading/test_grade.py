@@ -312,6 +312,9 @@ def test_what_was_graded_before_is_said_to_be_kept(tmp_path, monkeypatch, capsys
         last.append(capsys.readouterr().out.strip().splitlines()[-1])
     assert last[0].startswith("2 graded; start") and "median of the others" in last[0] and "a minute" in last[0]
     assert last[1].startswith("0 graded, 2 kept; start") and "first" not in last[1] and "minute" not in last[1]
+    (tmp_path / "transpose_new.py").write_text("")
+    assert cli.main(arguments) == 0
+    assert "0 graded, 2 kept, 1 not readable; start" in capsys.readouterr().out
     assert last[2].startswith("1 graded, 2 kept; start") and "first" in last[2] and "median" not in last[2]
 
 
