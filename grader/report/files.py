@@ -14,6 +14,8 @@ def check(path: str) -> None:
     target = Path(path)
     if os.path.isdir(path):  # which takes a name of any length
         raise Unwritable(f"{path} is a folder: name a file")
+    if _is_device(path):
+        return
     folder = target.parent
     if not os.path.isdir(folder):
         raise Unwritable(f"{path} cannot be written: there is no folder {folder}")
@@ -47,14 +49,21 @@ def make_folder(path: str) -> None:
 def write(path: str, text: str) -> None:
     """Put the text there, whole or not at all. Unwritable when that fails."""
     target = Path(path)
-    part = _part(target)
+    part = target if _is_device(path) else _part(target)
     try:
         part.write_text(text, encoding="utf-8", errors="backslashreplace")  # a file name need not be text
-        part.replace(target)
+        if part != target:
+            part.replace(target)
     except OSError as e:
-        with suppress(OSError):
-            part.unlink()
+        if part != target:
+            with suppress(OSError):
+                part.unlink()
         raise Unwritable(f"{path} cannot be written: {e.strerror}") from None
+
+
+def _is_device(path: str) -> bool:
+    """/dev/stdout, /dev/null or a pipe: it is written to, and must never be replaced by a file."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _part(target: Path) -> Path:

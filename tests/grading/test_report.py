@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import threading
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -200,6 +201,17 @@ def test_a_folder_that_takes_nothing_is_found_before():
         files.check("/proc/r.json")
     with pytest.raises(files.Unwritable, match=r"^/proc/p cannot be made: /proc takes no new folder"):
         files.make_folder("/proc/p")
+
+
+def test_a_pipe_is_written_to_and_stays_one(tmp_path):
+    pipe, got = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()))
+    reader.start()
+    files.check(str(pipe))
+    files.write(str(pipe), "said")
+    reader.join()
+    assert got == ["said"] and pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
 
 
 def test_asking_leaves_nothing_and_touches_nothing(tmp_path):
