@@ -319,8 +319,8 @@ for mb in rooms:
 
 for mb, moved, us in zip(rooms, again, micro):
     print(f"room for {mb:2} MB: the second sweep moves {moved:.0f} MB and takes {us:6.0f} us, {lab.how()}")
-lab.bars({f"{mb} MB free": us for mb, us in zip(rooms, micro)}, f"microseconds for a later sweep, {lab.how()}",
-         "8 MB of data: it fits, or it does not")
+lab.bars({f"{mb} MB free": us for mb, us in zip(rooms, micro)},
+         f"microseconds for a later sweep, {lab.how()}", "8 MB of data: it fits, or it does not")
 
 # %% [markdown]
 # Not a quarter: all of it. When the sweep comes to the end, the beginning has been thrown out to make room, so the next sweep

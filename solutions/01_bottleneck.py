@@ -91,7 +91,9 @@ five = {
 if not all(w.bound_by for w in five.values()):
     print("No profile here: on a real GPU, ncu has these figures.")
 else:
-    figures = [(w.microseconds, 1e3 * w.gbs * w.microseconds, 1e3 * w.gflops * w.microseconds) for w in five.values()]
+    figures = [
+        (w.microseconds, 1e3 * w.gbs * w.microseconds, 1e3 * w.gflops * w.microseconds) for w in five.values()
+    ]
     us, nbytes, flop = (cuda.to_device(np.array(column, np.float32)) for column in zip(*figures))
     gflops, gbs = peaks()
     card = cuda.to_device(np.array([gbs, gflops, 400, sms], np.float32))
