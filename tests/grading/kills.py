@@ -55,7 +55,9 @@ class Run:
         words += ["--jobs", str(self.jobs)]
         command = [sys.executable, "-m", "grader", "grade", str(self.folder), *words]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        return subprocess.Popen(command, start_new_session=True, **quiet)
+        # Who runs the tests in the background of a shell has them, and all that they start, ignore SIGINT.
+        heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        return subprocess.Popen(command, start_new_session=True, preexec_fn=heeds, **quiet)
 
     @property
     def store(self) -> Path:
@@ -96,7 +98,7 @@ def below(pid: int) -> set[int]:
 def torment(run: Run, rng: random.Random, kills: int, total: int) -> int:
     """Run to the end, with `kills` kills on the way, of the grader itself or of one of its processes; how often started.
 
-    After each, what was on disk is still there, unchanged.
+    The first kill is of the grader itself. After each, what was on disk is still there, unchanged.
     """
     end, started, done = time.monotonic() + LIMIT, 0, {}
     while True:
@@ -109,7 +111,7 @@ def torment(run: Run, rng: random.Random, kills: int, total: int) -> int:
             if process.poll() is not None:
                 break
             victims = below(process.pid)
-            victim = rng.choice([process.pid, process.pid, *sorted(victims)])
+            victim = process.pid if started == 1 else rng.choice([process.pid, process.pid, *sorted(victims)])
             try:
                 os.kill(victim, signal.SIGKILL)
             except ProcessLookupError:

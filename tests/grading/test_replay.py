@@ -1,5 +1,8 @@
 """Programs replayed by the device process: every kind of operation, faults, hazards, times and counters."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -170,6 +173,7 @@ def test_names_are_completed():
 
 
 def test_the_cards_names_are_those_of_the_virtual_gpu():
-    from grader.vgpu import devices
-
-    assert tuple(devices.CARDS) == CARDS
+    """Asked in a process of its own: here other tests may have added cards."""
+    said = "from grader.vgpu import devices; print(*devices.CARDS)"
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    assert tuple(done.stdout.split()) == CARDS
