@@ -104,7 +104,7 @@ def warps(shell, line: str, cell: str) -> None:
 
 def _durations(shell, cell: str) -> None:
     """On a GPU: how long each kernel took, where that is collected."""
-    from grader.vgpu.timeline import short_name
+    from grader.vgpu.names import short_name
 
     collector = collectors.choose()
     _say(collector.missing)

@@ -7,13 +7,13 @@ timeline.overlap, timeline.idle     # measures
 """
 
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 from grader.vgpu.driver.clock import HOST_FAULTS, Span
+from grader.vgpu.names import short_name
 
 COPIES = {"h2d", "d2h", "p2p", "prefetch"}
 _WORDS = {
@@ -45,21 +45,6 @@ _LOOKS = {
     "graph": ("#ffffff", "", "black"),
     "whole": ("#dfe7ef", "", "black"),
 }
-
-
-def short_name(name: str) -> str:
-    """A kernel's name without the mangling that compilers add: "_ZN8__main__3addB2v1..." -> "add"."""
-    found = re.match(r"_ZN?", name)
-    if not found:
-        return name
-    at, last = found.end(), name
-    while at < len(name) and name[at].isdigit():
-        digits = re.match(r"\d+", name[at:])[0]
-        at += len(digits)
-        part = name[at : at + int(digits)]
-        at += int(digits)
-        last = part
-    return last.split("_")[0] if last.startswith("_Z") else last
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ def watch() -> Iterator[list[BlockTimeline]]:
     """Collect a BlockTimeline of every launch within."""
     from grader import vgpu
     from grader.vgpu.driver.state import driver
-    from grader.vgpu.timeline import short_name
+    from grader.vgpu.names import short_name
 
     found: list[BlockTimeline] = []
 

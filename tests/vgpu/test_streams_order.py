@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import grader.vgpu
 from grader.vgpu.driver.state import driver
+from grader.vgpu.names import short_name
 from grader.vgpu.sanitize.race import touched
-from grader.vgpu.sanitize.streams import Access, Extents, History, Point, before, plain_name
+from grader.vgpu.sanitize.streams import Access, Extents, History, Point, before
 
 ranges = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), max_size=6)
 
@@ -82,8 +83,8 @@ def test_a_later_access_of_the_same_bytes_stands_for_the_earlier_one():
 
 
 def test_a_kernels_own_name_is_told():
-    assert plain_name("_ZN8__main__5scaleB2v1B38c8tJTIcFKzyF2ILShI4CrgQElQb6HczSBA_3dE5ArrayIfLi1E") == "scale"
-    assert plain_name("add_one") == "add_one"
+    assert short_name("_ZN8__main__5scaleB2v1B38c8tJTIcFKzyF2ILShI4CrgQElQb6HczSBA_3dE5ArrayIfLi1E") == "scale"
+    assert short_name("add_one") == "add_one"
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from grader.vgpu.driver.clock import Span
-from grader.vgpu.timeline import Timeline, short_name
+from grader.vgpu.names import short_name
+from grader.vgpu.timeline import Timeline
 
 
 def span(kind, start, end, stream=1, engine=None, **more):

@@ -254,9 +254,9 @@ class Launch(Work):
     observed: ClassVar[bool] = True
 
     def title(self) -> str:
-        from grader.vgpu.sanitize.streams import plain_name
+        from grader.vgpu.names import short_name
 
-        return f"kernel {plain_name(self.kernel.name)}"
+        return f"kernel {short_name(self.kernel.name)}"
 
     def shares(self) -> list[tuple[int, int, int, int]]:
         """Of the host's memory, what a word of the parameters is an address in; large arrays go unwatched."""

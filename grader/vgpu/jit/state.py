@@ -16,7 +16,6 @@ G_LAUNCH = 64  # number of this launch, for the shadows of global memory
 G_SHARED_SHIFT = 72  # log2 of the bytes that one word of shared shadow stands for
 G_GLOBAL_SHIFT = 80
 G_QUIET = 88  # per block of code: 1 when from there a lane only returns
-G_STOP = 96  # address of a word: not zero when the launch is to end
 G_CLOCK = 104  # last epoch given to a warp: they never repeat, so that shadows need no clearing
 G_TIME = 112  # cycles, for %clock
 G_KERNEL = 120  # address of the compiled kernel

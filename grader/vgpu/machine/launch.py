@@ -80,14 +80,6 @@ class Counters:
         per_block = np.array([len(b) for b in self.code.blocks], np.int64)
         return round(float((self.runs[:, 0] * per_block).sum()) * self.scale)
 
-    @property
-    def global_bytes(self) -> int:
-        """Bytes of the 32-byte sectors that loads, stores and atomics of global memory touched, scaled to the grid."""
-        sectors = sum(
-            int(row[2]) for site, row in zip(self.code.sites, self.sites, strict=True) if site.space != L.SPACE_LOCAL
-        )
-        return round(32 * sectors * self.scale)
-
 
 @dataclass(slots=True)
 class Trace:

@@ -15,7 +15,7 @@ class Collected:
     def add(self, kernel, work, result, span) -> None:
         """An observer of launches, as `grader.vgpu.on_launch` takes them."""
         from grader.vgpu import active
-        from grader.vgpu.timeline import short_name
+        from grader.vgpu.names import short_name
 
         shared = work.kernel.static_shared + work.shared
         name = short_name(work.kernel.name)

@@ -7,8 +7,6 @@ from ..jit import state
 from ..jit.raw import raw_view
 from . import causes
 
-TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-
 
 @dataclass(slots=True)
 class Finding:

@@ -11,7 +11,6 @@ never before what was compared earlier, so a byte's last reader and writer of ea
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -231,14 +230,3 @@ def race(access: Access, other: Access, clash, allocation, name: str) -> Finding
         )
         kind = "freed in use" if "frees" in (verb, other_verb) else "unordered streams"
     return Finding("racecheck", kind, text, me.line, me.file, you.line)
-
-
-def plain_name(mangled: str) -> str:
-    """The function's own name of a kernel's: "_ZN8__main__5scaleB2v1B..." -> "scale"."""
-    if not mangled.startswith("_ZN"):
-        return mangled
-    rest, name = mangled[3:], mangled
-    while match := re.match(r"\d+", rest):
-        size = int(match[0])
-        name, rest = rest[match.end() : match.end() + size], rest[match.end() + size :]
-    return name
