@@ -125,16 +125,19 @@ def _attempt(job: Callable, request: dict, blobs: list[bytes]) -> list[bytes]:
 
 
 def _describe(error: BaseException) -> dict:
+    out_of_memory = isinstance(error, MemoryError)
     try:
         # The first entry is this module's call of the job.
         lines = traceback.format_exception(type(error), error, error.__traceback__ and error.__traceback__.tb_next)
         message, trace = str(error), "".join(lines)
     except BaseException as second:  # a hostile __str__, or no memory left to say it
         message, trace = f"(cannot be shown: {type(second).__name__})", ""
+        # C code that is refused memory may leave a SystemError or a RecursionError instead.
+        out_of_memory = out_of_memory or isinstance(second, MemoryError)
     return {
         "status": "error",
         "type": type(error).__name__,
         "message": message[:_TRACEBACK_CHARACTERS],
         "traceback": trace[-_TRACEBACK_CHARACTERS:],
-        "out_of_memory": isinstance(error, MemoryError),
+        "out_of_memory": out_of_memory,
     }

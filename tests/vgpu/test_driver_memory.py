@@ -228,3 +228,46 @@ def test_green_contexts_have_a_part_of_the_device(device):
     assert download(d, 4).tolist() == [1] * 4
     call(cu.cuStreamDestroy(s))
     call(cu.cuGreenCtxDestroy(green))
+
+
+def green_context(device):
+    kind = cu.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
+    whole = call(cu.cuDeviceGetDevResource(device, kind))
+    groups, _, _ = call(cu.cuDevSmResourceSplitByCount(1, whole, 0, 16))
+    return call(cu.cuGreenCtxCreate(call(cu.cuDevResourceGenerateDesc(groups, 1)), device, 1))
+
+
+def test_green_contexts_and_the_primary_see_the_same_shared_memory_once(device):
+    other = call(cu.cuDevicePrimaryCtxRetain(1))
+    greens = [green_context(device) for _ in range(2)]
+    for flags in (1, 2):
+        call(cu.cuCtxPushCurrent(other))
+        address = int(call(cu.cuMemAllocManaged(64, 1)) if flags == 1 else call(cu.cuMemHostAlloc(64, 0)))
+        call(cu.cuCtxPopCurrent())
+        call(cu.cuGreenCtxDestroy(greens.pop()))
+        call(launch(kernel(), address, np.uint32(4)))
+        call(cu.cuCtxSynchronize())  # the primary context still reaches it
+        call(cu.cuMemFree(address) if flags == 1 else cu.cuMemFreeHost(address))
+    call(cu.cuDevicePrimaryCtxRelease(1))
+
+
+def test_a_green_context_holds_on_to_the_primary_context_and_ends_with_it(device):
+    gpu = call(cu.cuDeviceGet(1))
+    assert call(cu.cuDevicePrimaryCtxGetState(gpu))[1] == 1  # the tests hold on to it
+    call(cu.cuDevicePrimaryCtxRelease(gpu))
+    held = call(cu.cuDevicePrimaryCtxGetState(gpu))[1]  # what numba may do too
+    green = green_context(gpu)
+    assert call(cu.cuDevicePrimaryCtxGetState(gpu))[1] == 1
+    context = call(cu.cuCtxFromGreenCtx(green))
+    call(cu.cuCtxPushCurrent(context))
+    h = pinned(4)
+    address = h.ctypes.data
+    call(cu.cuCtxPopCurrent())
+    call(cu.cuDevicePrimaryCtxReset(gpu))
+    assert code(cu.cuGreenCtxDestroy(green)) != "SUCCESS"
+    assert code(cu.cuMemFreeHost(address)) == "INVALID_VALUE"  # it went with its context
+    assert call(cu.cuDevicePrimaryCtxGetState(gpu))[1] == 0
+    again = green_context(gpu)
+    call(cu.cuGreenCtxDestroy(again))
+    assert call(cu.cuDevicePrimaryCtxGetState(gpu))[1] == held
+    call(cu.cuDevicePrimaryCtxRetain(gpu))

@@ -267,6 +267,7 @@ def test_green_contexts_of_the_driver(dev):
     context = call(cu.cuGreenCtxCreate(description, device, flags))
     call(cu.cuGreenCtxStreamCreate(context, cu.CUstream_flags.CU_STREAM_NON_BLOCKING, 0))
     assert (n, groups[0].sm.smCount) == (1, 16)
+    call(cu.cuGreenCtxDestroy(context))
 
 
 def test_more_than_48_kib_of_dynamic_shared_memory_for_a_kernel_of_numbas(dev, d_x):

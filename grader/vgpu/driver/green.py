@@ -46,9 +46,16 @@ class GreenContext(Object):
 
     def __init__(self, device: Device, sms: int):
         super().__init__()
+        device.primary_references += 1  # the manual's cuGreenCtxCreate: it retains the primary context until it is destroyed
         self.parent = device.activate_primary()
         self.sms = sms
         self.context = Context(device, green=self)
+
+    def destroy(self) -> None:
+        """Drop it and what it holds. Whoever destroys it looks after the primary context."""
+        self.context.destroy()
+        self.context.device.primary_references -= 1
+        self.release()
 
 
 def granularity(device: Device) -> int:
@@ -175,12 +182,15 @@ def green_ctx_create(description, device, flags):
 
 @entry("cuGreenCtxDestroy", GREEN, context=False)
 def green_ctx_destroy(green):
+    from grader.vgpu.driver.context import primary_ctx_release
     from grader.vgpu.driver.queue import wait_for_context
 
     if not green.context.fault:
         wait_for_context(green.context)
-    green.context.destroy()
-    green.release()
+    device = green.context.device
+    device.primary_references += 1  # kept until all that is the green context's is gone
+    green.destroy()
+    primary_ctx_release(device)
 
 
 @entry("cuCtxFromGreenCtx", out(u64), GREEN, context=False)

@@ -64,15 +64,20 @@ class Allocation:
     def show_to(self, context: Context) -> None:
         """Let another context's kernels touch it."""
         if context not in self._shown_to and context.memory is not self.context.memory:
-            context.memory.register(self.address, self.nbytes)
+            if not self._shown_in(context.memory):
+                context.memory.register(self.address, self.nbytes)
             self._shown_to.append(context)
 
     def hide_from(self, context: Context) -> None:
         """The reverse of `show_to`."""
         if context in self._shown_to:
             self._shown_to.remove(context)
-            if context.alive:
+            if not self._shown_in(context.memory):
                 context.memory.free(self.address)
+
+    def _shown_in(self, memory) -> bool:
+        """Some context of this memory has it: a green context has the memory of its device's primary one."""
+        return any(context.memory is memory for context in self._shown_to)
 
     def view(self) -> np.ndarray:
         """Its bytes."""

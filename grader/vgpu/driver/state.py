@@ -119,11 +119,15 @@ class Context(Object):
             raise CudaError(self.fault)
 
     def destroy(self) -> None:
-        """Drop all that it holds; work that is still queued is not executed."""
+        """Drop all that it holds, its green contexts too; work that is still queued is not executed."""
+        for green in [c.green for c in driver.contexts if c.green and c.green.parent is self]:
+            green.destroy()
         for stream in list(self.streams):
             stream.drop()
         for allocation in [a for a in driver.allocations.values() if a.context is self]:
             allocation.forget()
+        for allocation in list(driver.allocations.values()):
+            allocation.hide_from(self)
         for module in list(self.modules):
             module.forget()
         driver.contexts.remove(self)
