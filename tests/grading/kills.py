@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -13,6 +14,8 @@ from functools import partial
 from pathlib import Path
 
 LIMIT = 600.0  # seconds for everything; only a hang takes so long
+LATEST = 8.0  # seconds after its start when a process is killed at the latest: it starts and grades by then
+_DONE = re.compile(r"^(\d+) graded(?:, (\d+) kept)?", re.MULTILINE)
 
 RIGHT = """from numba import cuda
 
@@ -54,10 +57,12 @@ class Run:
         words = ["--device", "virtual", "--results", str(self.store), "--json", str(self.written)]
         words += ["--jobs", str(self.jobs)]
         command = [sys.executable, "-m", "grader", "grade", str(self.folder), *words]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         # Who runs the tests in the background of a shell has them, and all that they start, ignore SIGINT.
         heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-        return subprocess.Popen(command, start_new_session=True, preexec_fn=heeds, **quiet)
+        with self.said.open("w") as said:
+            return subprocess.Popen(
+                command, start_new_session=True, preexec_fn=heeds, stdout=said, stderr=subprocess.DEVNULL
+            )
 
     @property
     def store(self) -> Path:
@@ -66,6 +71,15 @@ class Run:
     @property
     def written(self) -> Path:
         return self.folder.with_suffix(".json")
+
+    @property
+    def said(self) -> Path:
+        return self.folder.with_suffix(".txt")
+
+    def counts(self) -> tuple[int, int]:
+        """(graded, kept) as the last run counts them itself; it has come to its end."""
+        graded, kept = _DONE.search(self.said.read_text()).groups(default="0")
+        return int(graded), int(kept)
 
     def results(self) -> dict[str, str]:
         """Key -> record, as they lie on disk; read as another process would."""
@@ -98,7 +112,9 @@ def below(pid: int) -> set[int]:
 def torment(run: Run, rng: random.Random, kills: int, total: int) -> int:
     """Run to the end, with `kills` kills on the way, of the grader itself or of one of its processes; how often started.
 
-    The first kill is of the grader itself. After each, what was on disk is still there, unchanged.
+    Half of the kills come at a random time, from the start of the process on, half when so many results are there: that
+    is when they are written. The first is of the grader itself. After each, what was on disk is still there, unchanged;
+    the last run has graded what was missing, and nothing else.
     """
     end, started, done = time.monotonic() + LIMIT, 0, {}
     while True:
@@ -106,8 +122,11 @@ def torment(run: Run, rng: random.Random, kills: int, total: int) -> int:
         started += 1
         victims: set[int] = set()
         while kills and process.poll() is None and time.monotonic() < end:
-            goal = min(total - 1, len(done) + 1 + rng.randrange(max(1, total // (kills + 1))))
-            _wait(partial(_has_come_to, run, process, goal), end)
+            if rng.random() < 0.5:
+                _wait(partial(_is_past, time.monotonic() + rng.uniform(0, LATEST), process), end)
+            else:
+                goal = min(total - 1, len(done) + 1 + rng.randrange(max(1, total // (kills + 1))))
+                _wait(partial(_has_come_to, run, process, goal), end)
             if process.poll() is not None:
                 break
             victims = below(process.pid)
@@ -124,13 +143,18 @@ def torment(run: Run, rng: random.Random, kills: int, total: int) -> int:
         _wait(partial(_are_gone, victims), end)
         kept = run.results()
         assert done.items() <= kept.items()
-        done = kept
         if process.returncode == 0:
+            assert run.counts() == (total - len(done), len(done))
             return started
+        done = kept
 
 
 def _has_come_to(run: Run, process: subprocess.Popen, results: int) -> bool:
     return len(run.results()) >= results or process.poll() is not None
+
+
+def _is_past(moment: float, process: subprocess.Popen) -> bool:
+    return time.monotonic() > moment or process.poll() is not None
 
 
 def _are_gone(pids: set[int]) -> bool:
