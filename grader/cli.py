@@ -68,14 +68,22 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--device", help="auto, cuda[:N] or virtual[:NAME] (default: as in nbgrader_config.py)")
     p.add_argument("--trust-submissions", action="store_true", help="grade where this machine cannot lock them in")
     p = command("run", _run, "run a Python script on the virtual GPU")
-    p.add_argument("--device", default=None, metavar="NAME", help="which card it is: a100, t4, h100, ...")
+    p.add_argument(
+        "--device",
+        default=None,
+        metavar="NAME",
+        help="which card it is: a100, t4, h100, ...; four of it: a100*4, linked by PCIe: a100*4@pcie",
+    )
     p.add_argument(
         "--timeline", metavar="FILE", help="draw what the device did: .png, .svg, .pdf, or .json for Perfetto"
     )
     p.add_argument("--profile", action="store_true", help="print what each kernel did, on stderr")
     p.add_argument("script")
     p.add_argument("arguments", nargs=argparse.REMAINDER)
-    command("devices", _devices, "list the devices that can be graded on")
+    p = command("devices", _devices, "list the devices that can be graded on")
+    p.add_argument(
+        "device", nargs="?", metavar="NAME", help="instead, show how several are linked: a100*4, a100*4@pcie"
+    )
     p = command("list", _list, "list the exercises, and how far you are")
     p.add_argument("folder", nargs="?", default="exercises", help="your notebooks (default: %(default)s)")
     p = command("hint", _hint, "show a hint for an exercise")
@@ -139,14 +147,22 @@ def _run(args: argparse.Namespace) -> int:
 
 def _devices(args: argparse.Namespace) -> int:
     from grader.devices import cuda, resolve
-    from grader.vgpu.devices import CARDS
+    from grader.vgpu import topology
+    from grader.vgpu.devices import CARDS, TOPOLOGIES, parse
 
+    if args.device:
+        try:
+            print(topology.matrix(parse(args.device)))
+        except ValueError as e:
+            return refuse(str(e))
+        return 0
     default = resolve("auto")
     for n in range(cuda.count()):
         print(f"cuda:{n:<12} a real GPU; times are measured{'  (default)' if default == f'cuda:{n}' else ''}")
     for key, card in CARDS.items():
         name = f"virtual:{key}"
         print(f"{name:17} {card.name}; times are modelled{'  (default)' if default == name else ''}")
+    print(f"several of a card: virtual:a100*4; linked otherwise: virtual:a100*4@pcie (@{', @'.join(TOPOLOGIES)})")
     return 0
 
 

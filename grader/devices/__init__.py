@@ -7,6 +7,7 @@
 The device lives in a process of its own; this side knows only bytes. A real GPU measures, a virtual one models.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -58,13 +59,14 @@ class Device(Protocol):
 
 
 def resolve(spec: str) -> str:
-    """The full name of what a user asked for: "auto" -> "cuda:0" or "virtual:a100", "h100" -> "virtual:h100".
+    """The full name of what a user asked for: "auto" -> "cuda:0" or "virtual:a100", "h100*4@pcie" -> "virtual:h100*4@pcie".
 
     UnknownDevice for anything else.
     """
     from grader.devices import cuda
 
-    family, _, rest = spec.strip().lower().partition(":")
+    family, _, rest = spec.strip().partition(":")
+    family, rest = family.lower(), rest if ".toml" in rest.lower() else rest.lower()  # a file's name is left as it is
     if family == "auto" and not rest:
         return "cuda:0" if cuda.count() else "virtual:a100"
     if family == "virtual":
@@ -74,10 +76,10 @@ def resolve(spec: str) -> str:
         if int(rest or 0) < there:
             return f"cuda:{int(rest or 0)}"
         raise UnknownDevice(f"device {spec!r}: this machine has {there or 'no'} NVIDIA GPU{'s' if there > 1 else ''}")
-    if not rest and family.partition("*")[0] in CARDS:
+    if not rest and re.split("[*@]", family)[0] in CARDS:
         return f"virtual:{family}"
     raise UnknownDevice(
-        f"no device {spec!r}; there are auto, cuda[:N] and virtual[:NAME], where NAME is {', '.join(CARDS[:-1])} or {CARDS[-1]}"
+        f"no device {spec!r}; there are auto, cuda[:N] and virtual[:NAME], where NAME is {', '.join(CARDS[:-1])} or {CARDS[-1]}, several as in a100*4, linked as in a100*4@pcie"
     )
 
 

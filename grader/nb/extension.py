@@ -1,7 +1,7 @@
 """`%load_ext grader`: chooses the device, says which it is, and shows what the sanitizers find below the cell.
 
 A machine with a GPU uses it; one without gets the virtual A100. The environment variable GRADER_DEVICE chooses
-otherwise: "cuda", or "virtual:t4", "virtual:h100*2" and so on.
+otherwise: "cuda", or "virtual:t4", "virtual:h100*2", "virtual:a100*4@pcie" and so on.
 """
 
 import html

@@ -10,42 +10,49 @@ Times are modelled, never measured.
 
 from __future__ import annotations
 
-from grader.vgpu.devices import DEFAULT, parse
+from grader.vgpu.devices import DEFAULT, Machine, parse
 
-_cards: list = []
+_machine: Machine | None = None
 
 
 def activate(name: str = DEFAULT) -> list:
     """Make the virtual GPU this process's CUDA driver, and give its cards.
 
-    `name`: a card of `grader.vgpu.devices.CARDS`, or several of it: "a100*4". A second call does nothing if it asks for
-    the same card and no more of them than there are. Raises ValueError for an unknown name, DriverAlreadyLoaded if the
-    process has a real driver, RuntimeError if another virtual device is active.
+    `name`: a card of `grader.vgpu.devices.CARDS`, or several of it, linked as named: "a100*4", "a100*4@pcie". A second
+    call does nothing if it asks for the same card, no more of them than there are, and several only if they are linked
+    alike. Raises ValueError for an unknown name, DriverAlreadyLoaded if the process has a real driver, RuntimeError if
+    another virtual device is active.
     """
-    cards = parse(name)
-    if _cards:
-        if _cards[: len(cards)] != cards:
+    global _machine
+    wanted = parse(name)
+    if _machine:
+        fewer = _machine.cards[: len(wanted.cards)] == wanted.cards
+        if not fewer or (len(wanted.cards) > 1 and wanted.topology != _machine.topology):
             raise RuntimeError(f"this process already has the virtual GPU {describe()}; start a new one for {name!r}")
-        return list(_cards)
+        return active()
     from grader.vgpu import numba_adapter
     from grader.vgpu.driver.install import install
 
-    install(cards)
-    _cards.extend(cards)
+    install(wanted)
+    _machine = wanted
     numba_adapter.install()
-    return list(_cards)
+    return active()
 
 
 def active() -> list:
     """The cards of this process's virtual GPU; empty if it has none."""
-    return list(_cards)
+    return list(_machine.cards) if _machine else []
+
+
+_LINKED = {"nvlink": "linked by NVLink", "pcie": "in a tree of PCIe switches"}
 
 
 def describe() -> str:
-    """What is active, in words: "NVIDIA A100-SXM4-80GB" or "4 x NVIDIA A100-SXM4-80GB"."""
-    if not _cards:
+    """What is active, in words: "NVIDIA A100-SXM4-80GB" or "4 x NVIDIA A100-SXM4-80GB linked by NVLink"."""
+    if not _machine:
         return "none"
-    return f"{len(_cards)} x {_cards[0].name}" if len(_cards) > 1 else _cards[0].name
+    card, n = _machine.cards[0], len(_machine.cards)
+    return f"{n} x {card.name} {_LINKED[_machine.topology]}" if n > 1 else card.name
 
 
 def findings() -> list:

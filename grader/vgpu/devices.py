@@ -88,13 +88,29 @@ CARDS = {
 DEFAULT = "a100"
 
 
-def parse(text: str) -> list[Card]:
-    """The cards that a name such as "a100", "virtual:h100" or "a100*4" asks for; "mine.toml" is a file with a card.
+TOPOLOGIES = ("nvlink", "pcie")  # how several devices are linked: `grader.vgpu.topology`
 
-    Raises ValueError, listing the names, for a card that is not in the table or a count that is not 1 to 16, and for a
-    file that `grader.vgpu.model.cards.add` refuses.
+
+@dataclass(frozen=True)
+class Machine:
+    """Virtual devices, all of one card, and how they are linked."""
+
+    cards: tuple[Card, ...]
+    topology: str  # one of TOPOLOGIES
+
+
+def parse(text: str) -> Machine:
+    """What a name asks for: "a100", "virtual:h100", four of it "a100*4", linked so "a100*4@pcie"; "mine.toml" is a file.
+
+    Without a topology, cards that have NVLink are linked by it, others are in a tree of PCIe switches. Raises ValueError,
+    listing the names, for a card or a topology that is not in the table, a count that is not 1 to 16 and NVLink between
+    cards that have none, and for a file that `grader.vgpu.model.cards.add` refuses.
     """
-    name, star, count = text.strip().removeprefix("virtual:").partition("*")
+    named = text.strip().removeprefix("virtual:")
+    name, at, topology = named.rpartition("@")
+    if not at or topology.lower().endswith(".toml") or "/" in topology:  # an @ of a file's path
+        name, at, topology = named, "", ""
+    name, star, count = name.partition("*")
     key = name.lower() or DEFAULT
     if key.endswith(".toml"):
         key = _from_file(name)
@@ -102,7 +118,14 @@ def parse(text: str) -> list[Card]:
         raise ValueError(f"no virtual GPU is called {key!r}; there are {', '.join(CARDS)}, and e.g. 'a100*4' for four")
     if star and not (count.isdecimal() and 1 <= int(count) <= 16):
         raise ValueError(f"{text!r} asks for {count or 'no'} devices; 1 to 16 are possible, as in '{key}*4'")
-    return [CARDS[key]] * (int(count) if star else 1)
+    card, topology = CARDS[key], topology.strip().lower()
+    if at and topology not in TOPOLOGIES:
+        raise ValueError(f"no topology is called {topology!r}; there are {', '.join(TOPOLOGIES)}, as in '{key}*4@pcie'")
+    if topology == "nvlink" and not card.nvlink:
+        raise ValueError(
+            f"{text!r} asks for NVLink, which the {card.name} does not have; '{key}*{count or 2}@pcie' works"
+        )
+    return Machine((card,) * (int(count) if star else 1), topology or ("nvlink" if card.nvlink else "pcie"))
 
 
 _files: dict[str, str] = {}  # a file of cards -> the name of its first

@@ -184,23 +184,23 @@ def copies() -> Iterator[Row]:
 @experiment(
     "copies between two H100 over NVLink: without, with peer access",
     "h100",
-    "reported of p2pBandwidthLatencyTest on H100 SXM; no document to cite",
+    "p2pBandwidthLatencyTest on H100 SXM, https://github.com/NVIDIA/nccl/issues/1264",
 )
 def peers_nvlink() -> Iterator[Row]:
     card, n = devices.CARDS["h100"], 256 << 20
-    for what, direct, published in (("without", False, 37.0), ("with", True, 376.0)):
-        yield Row(what, published, n / clock.copy_us(card, "p2p", n, False, direct) / 1e3, "GB/s")
+    for what, route, published in (("without", "staged", 37.0), ("with", "nvlink", 376.0)):
+        yield Row(what, published, n / clock.copy_us(card, "p2p", n, False, route) / 1e3, "GB/s")
 
 
 @experiment(
-    "copies between two cards over PCIe: with, without peer access",
+    "copies between two cards over PCIe and the host bridge: with, without peer access",
     "l4",
-    "reported of p2pBandwidthLatencyTest over PCIe 4.0; no document to cite",
+    "p2pBandwidthLatencyTest over PCIe 4.0, by PHB, https://github.com/NVIDIA/nccl/issues/814",
 )
 def peers_pcie() -> Iterator[Row]:
     card, n = devices.CARDS["l4"], 256 << 20
-    for what, direct, published in (("with", True, 9.9), ("without", False, 22.0)):
-        yield Row(what, published, n / clock.copy_us(card, "p2p", n, False, direct) / 1e3, "GB/s")
+    for what, route, published in (("with", "bridge", 9.9), ("without", "staged", 22.0)):
+        yield Row(what, published, n / clock.copy_us(card, "p2p", n, False, route) / 1e3, "GB/s")
 
 
 @experiment(

@@ -75,7 +75,7 @@ def tables():
 
 def test_a_file_is_asked_for_by_its_name(tmp_path, tables):
     path = own(tmp_path)
-    (card, twin) = devices.parse(f"virtual:{path}*2")
+    (card, twin) = devices.parse(f"virtual:{path}*2").cards
     assert card == twin and (card.name, card.cc, card.sms, card.nvlink) == ("My card", (8, 6), 10, True)
     assert cards.timing("mine").dram_gbs == cards.timing("a100").dram_gbs
     assert devices.attributes(card, 0)[16] == 10

@@ -53,4 +53,4 @@ def test_the_table_is_consistent():
         attributes = devices.attributes(card, 0)
         assert attributes[97] + attributes[111] == attributes[81]  # opt-in + reserved = all of an SM's shared memory
         assert attributes[16] * attributes[39] <= 132 * 2048
-    assert [card.key for card in devices.parse("virtual:h100*3")] == ["h100"] * 3
+    assert [card.key for card in devices.parse("virtual:h100*3").cards] == ["h100"] * 3

@@ -35,10 +35,11 @@ QUERY_US = 0.5
 ALLOC_US = 60.0  # cuMemAlloc, cuMemFree, cuMemHostAlloc
 ALLOC_ASYNC_US = 1.5
 COPY_LATENCY_US = 8.0  # of a copy, before its first byte
-# Between two devices, of the link's rate. With peer access over NVLink, 376 of 450 GB/s; over PCIe, 9.9 of 25, since the
-# host bridge has to turn it round; without, through buffers in host memory, 37 of 53 and 22 of 25 (published bandwidth
-# tests on H100 SXM and on PCIe 4.0 cards).
-PEER_NVLINK, PEER_PCIE, PEER_STAGED = 0.84, 0.4, 0.78
+# Between two devices, by the route, of the rate of NVLink or of PCIe (pinned memory, to the device). p2pBandwidthLatencyTest
+# gave 376 of 450 GB/s and, through buffers in host memory, 37 of 53 on H100 SXM (https://github.com/NVIDIA/nccl/issues/1264);
+# 9.9 of 25 through the host bridge and 22 of 25 through host memory on PCIe 4.0 (https://github.com/NVIDIA/nccl/issues/814);
+# 54 of 55 through a PCIe 5.0 switch (https://github.com/voipmonitor/rtx6kpro/blob/master/hardware/pcie-bandwidth.md).
+PEER = {"nvlink": 0.84, "switch": 0.98, "bridge": 0.4, "staged": 0.78}
 
 HOST_FAULTS = "host faults"  # the engine of the host's own page faults
 MAX_SPANS = 200_000
@@ -197,24 +198,22 @@ def empty_kernel_us(card) -> float:
     return timing(card.key).graph_node_us - GRAPH_GAP_US
 
 
-def rate_gbs(card, kind: str, pageable: bool, direct: bool = True) -> float:
-    """The rate of a copy, 10^9 bytes/s. `direct`: between devices, with peer access enabled."""
+def rate_gbs(card, kind: str, pageable: bool, route: str = "staged") -> float:
+    """The rate of a copy, 10^9 bytes/s. `route`: of a copy between devices, one of PEER."""
     times = timing(card.key)
     if kind == "d2d":
         return times.dram_gbs / 2  # every byte is read and written
     if kind == "p2p":
-        if not direct:
-            return times.pinned_to_device_gbs * PEER_STAGED
-        return times.nvlink_gbs * PEER_NVLINK if times.nvlink_gbs else times.pinned_to_device_gbs * PEER_PCIE
+        return PEER[route] * (times.nvlink_gbs if route == "nvlink" else times.pinned_to_device_gbs)
     if kind == "d2h":
         return times.pageable_to_host_gbs if pageable else times.pinned_to_host_gbs
     return times.pageable_to_device_gbs if pageable else times.pinned_to_device_gbs
 
 
-def copy_us(card, kind: str, nbytes: int, pageable: bool, direct: bool = True) -> float:
+def copy_us(card, kind: str, nbytes: int, pageable: bool, route: str = "staged") -> float:
     """How long a copy takes that has its link for itself: latency + bytes / bandwidth."""
     latency = empty_kernel_us(card) if kind == "d2d" else COPY_LATENCY_US
-    return latency + nbytes / (rate_gbs(card, kind, pageable, direct) * 1e3)
+    return latency + nbytes / (rate_gbs(card, kind, pageable, route) * 1e3)
 
 
 def set_us(card, nbytes: int) -> float:

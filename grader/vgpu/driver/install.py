@@ -29,6 +29,7 @@ from grader.vgpu.driver import (  # noqa: F401  (the chapters: importing them fi
     unified,
     user_object,
 )
+from grader.vgpu.driver.fabric import Fabric
 from grader.vgpu.driver.state import Device, driver
 from grader.vgpu.libcuda import EXPORTS, SLOTS, LibCuda
 
@@ -37,11 +38,12 @@ _kept: list = []  # ctypes callbacks must outlive their use, that is, the proces
 _addresses: dict[tuple[str, int, bool], int] = {}
 
 
-def install(cards: list[devices.Card]) -> None:
+def install(machine: devices.Machine) -> None:
     """Make this process's CUDA driver ours. Raises DriverAlreadyLoaded."""
     global _lib
     _lib = LibCuda()
-    driver.devices = [Device(ordinal, card) for ordinal, card in enumerate(cards)]
+    fabric = Fabric(machine)
+    driver.devices = [Device(place, card, fabric) for place, card in enumerate(machine.cards)]
     # What clients look up with dlsym: the same functions, at the slots that have names.
     newest = 99_999
     for slot, name in enumerate(EXPORTS):

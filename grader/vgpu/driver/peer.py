@@ -20,14 +20,18 @@ def device_can_access_peer(device, peer):
 
 @entry("cuDeviceGetP2PAttribute", out(i32), u32, DEVICE, DEVICE, context=False)
 def device_get_p2p_attribute(which, source, destination):
-    """Performance rank, access, native atomics, arrays."""
+    """Performance rank (0: the machine's best link), access, native atomics, arrays."""
     if source is destination:
         raise CudaError(errors.INVALID_DEVICE)
     if which not in (1, 2, 3, 4):
         raise CudaError(errors.INVALID_VALUE)
-    reachable = can_access(source, destination)
-    nvlink = reachable and source.card.nvlink
-    return {1: 0 if nvlink else 1, 2: int(reachable), 3: int(nvlink), 4: int(reachable)}[which]
+    reachable, path = can_access(source, destination), source.fabric.path(source, destination)
+    return {
+        1: int(path == "PHB"),
+        2: int(reachable),
+        3: int(reachable and path.startswith("NV")),
+        4: int(reachable),
+    }[which]
 
 
 @entry("cuCtxEnablePeerAccess", CONTEXT, u32)

@@ -37,12 +37,14 @@ class Object:
 class Device:
     """One virtual device: its card and its engines, shared by all of its contexts."""
 
-    def __init__(self, ordinal: int, card: devices.Card):
-        self.ordinal = ordinal
+    def __init__(self, ordinal: int, card: devices.Card, fabric):
+        self.ordinal = ordinal  # CUDA_VISIBLE_DEVICES may change it
+        self.place = ordinal  # in the machine
         self.card = card
+        self.fabric = fabric  # of the machine: fabric.Fabric
         self.attributes = devices.attributes(card, ordinal)
         self.engines = {name: Engine() for name in ("h2d", "d2h", "host")}
-        # The links have a part for each direction; "in" and "out" are PCIe, to the host and, without NVLink, to peers.
+        # The links have a part for each direction; "in" and "out" are PCIe. `fabric` knows what lies behind them.
         names = ("sms", "memory", "in", "out", "nvlink in", "nvlink out")
         self.resources = {name: Resource() for name in names}
         self.primary: Context | None = None  # None while it is inactive

@@ -151,27 +151,30 @@ class Copy(Work):
                 written(target, self.nbytes)
             else:
                 copied(target, self.src + row * self.src_pitch, self.nbytes)
-        card = op.stream.context.device.card
-        total = self.nbytes * self.rows
+        context, total = op.stream.context, self.nbytes * self.rows
+        card = context.device.card
         pageable = self.src_device is None or self.dst_device is None
         engine = {"h2d": "h2d", "d2h": "d2h", "p2p": "p2p", "d2d": "compute", "h2h": "host"}[self.way]
-        direct = bool({self.dst_device, self.src_device} & op.stream.context.peers)
-        duration = clock.copy_us(card, self.way, total, pageable, direct)
-        self._occupy(op, engine, duration, f"copy {self.way}", total, self._links(card, pageable, direct))
+        to, source = (driver.devices[k] if k not in (None, -1) else None for k in (self.dst_device, self.src_device))
+        route = ""
+        if self.way == "p2p":
+            direct = bool({self.dst_device, self.src_device} & context.peers)
+            route = context.device.fabric.route(source, to, direct)
+        duration = clock.copy_us(card, self.way, total, pageable, route)
+        self._occupy(op, engine, duration, f"copy {self.way}", total, self._needs(card, source, to, pageable, route))
 
-    def _links(self, card, pageable: bool, direct: bool) -> tuple[tuple[object, float], ...]:
-        """What it needs of links, or of the device that it stays on."""
+    def _needs(self, card, source, to, pageable: bool, route: str) -> tuple[tuple[object, float], ...]:
+        """What it takes of links, or of the device that it stays on. source, to: Devices, None for the host."""
         if self.way == "h2h":
             return ()
-        devices = driver.devices
-        to, source = (devices[k].resources if k not in (None, -1) else {} for k in (self.dst_device, self.src_device))
         if self.way == "d2d":
-            return (to["sms"], 1.0), (to["memory"], 1.0)
-        if self.way == "p2p" and direct and card.nvlink:
-            return (source["nvlink out"], 1.0), (to["nvlink in"], 1.0)
-        part = clock.rate_gbs(card, self.way, pageable, direct) / clock.rate_gbs(card, "h2d", pageable=False)
-        ends = (source.get("out"), to.get("in"))
-        return tuple((link, min(1.0, part)) for link in ends if link is not None)
+            return (to.resources["sms"], 1.0), (to.resources["memory"], 1.0)
+        fabric = (to or source).fabric
+        if self.way == "p2p":
+            return fabric.between(source, to, route)
+        part = clock.rate_gbs(card, self.way, pageable) / clock.rate_gbs(card, "h2d", pageable=False)
+        links = fabric.from_host(to) if to else fabric.to_host(source)
+        return tuple((link, min(1.0, part)) for link in links)
 
     def describe(self) -> dict:
         return {
@@ -479,9 +482,10 @@ class Prefetch(Work):
             allocation.last_prefetch = self.location
             moved = paging.prefetch(allocation, self.address, self.nbytes, self.location)
         way = "h2d" if self.location[0] == 1 else "d2h"
-        card = op.stream.context.device.card
-        link = op.stream.context.device.resources["in" if way == "h2d" else "out"]
-        self._occupy(op, way, clock.copy_us(card, way, moved, pageable=False), "prefetch", moved, ((link, 1.0),))
+        device = op.stream.context.device
+        links = device.fabric.from_host(device) if way == "h2d" else device.fabric.to_host(device)
+        duration = clock.copy_us(device.card, way, moved, pageable=False)
+        self._occupy(op, way, duration, "prefetch", moved, tuple((link, 1.0) for link in links))
 
     def describe(self) -> dict:
         return {
