@@ -81,7 +81,7 @@ def _conflict(row, code) -> Conflict:
 def _stronger(a: Conflict, b: Conflict, lines: int) -> Conflict:
     """Of two conflicts of the same lines, the one to report: a read of what was written, or updates of one word."""
     rank = {state.RACE_RAW: 0, state.RACE_WAW: 1 if lines > 1 else -1, state.RACE_WAR: 2}
-    best = min(a, b, key=lambda c: (-c.apart, rank[c.kind], c.row[7] < 0, c.swapped))
+    best = min(a, b, key=lambda c: (-c.apart, rank[c.kind], c.row[7] < 0, c.around, c.end - c.start, c.swapped))
     best.count = a.count + b.count
     return best
 
@@ -155,6 +155,13 @@ def _lead(group: list[Conflict]) -> Conflict:
     lead = max(group, key=lambda c: (c.apart, c.count, -c.second, -c.first))
     lead.also = [c for c in group if c is not lead]
     return lead
+
+
+def gap(c: Conflict) -> tuple[int, int, bool]:
+    """(first site, end, True where it is the end of a loop's body) of the stretch in which one barrier ends all of them."""
+    group = (c, *c.also)
+    first = min(group, key=lambda o: o.end)
+    return max(o.start for o in group), first.end, first.around
 
 
 def reads(c: Conflict, code):

@@ -196,21 +196,22 @@ def _copy_race(c: Context, row) -> Finding:
 
 
 def _remedy(c: Context, conflict) -> str:
-    """One thing to try."""
-    line, other_line = c.place(conflict.second)[0], c.place(conflict.first)[0]
+    """Why nothing orders the two, and one thing to try."""
     if conflict.apart == causes.BLOCKS:
-        return "nothing orders the blocks of a launch: use an atomic, or two launches"
-    call = "cuda.syncwarp()" if conflict.apart == causes.LANES else "cuda.syncthreads()"
-    what = (
-        "threads of one warp, and no syncwarp between them"
-        if conflict.apart == causes.LANES
-        else "no barrier between them"
-    )
-    if conflict.around or line < other_line:  # the other way round in the text: a loop, perhaps unrolled
-        return f"{what}: put {call} at the end of the loop's body"
-    if line == other_line:
+        return ", nothing orders the blocks of a launch: use an atomic, or two launches"
+    one_warp = conflict.apart == causes.LANES
+    call = "cuda.syncwarp()" if one_warp else "cuda.syncthreads()"
+    what = ", threads of one warp, and no syncwarp between them" if one_warp else ", no barrier between them"
+    line, other_line = c.place(conflict.second)[0], c.place(conflict.first)[0]
+    if line == other_line and conflict.kind == state.RACE_WAW:
+        return ", one of which is lost: let one thread write there, or use an atomic"
+    if line == other_line and conflict.kind == state.RACE_WAR:
         return f"{what}: use an atomic, or read and write in two lines with {call} between them"
-    return f"{what}: put {call} between lines {min(line, other_line)} and {max(line, other_line)}"
+    start, end, around = causes.gap(conflict)
+    after, before = c.place(start)[0], c.place(end)[0] if not around else 0
+    if around or after >= before:  # the other way round in the text: a loop, perhaps unrolled
+        return f"{what}: put {call} at the end of the loop's body"
+    return f"{what}: put {call} between lines {after} and {before}"
 
 
 def _race(c: Context, conflict) -> Finding:
@@ -222,11 +223,16 @@ def _race(c: Context, conflict) -> Finding:
     line, file = c.place(conflict.second)
     where = c.allocation(row[8], row[2]) if conflict.in_global else c.shared_word(row[8], row[2])
     words = words.format(me=me, other=other + c.at_line(conflict.first))
-    text = f"{words}: {where}, {_remedy(c, conflict)}"
-    pairs = {(c.place(o.second)[0], c.place(o.first)[0]) for o in conflict.also} - {(line, c.place(conflict.first)[0])}
-    if pairs:
-        text += ". So do " + ", ".join(f"line {a} and line {b}" for a, b in sorted(pairs)[:4])
+    text = f"{words}: {where}{_remedy(c, conflict)}" + _also(c, conflict)
     return Finding("racecheck", name, text, line, file, c.place(conflict.first)[0], conflict.count)
+
+
+def _also(c: Context, conflict) -> str:
+    """The other lines that the same barrier would put in order, each pair once."""
+    pairs = {tuple(sorted((c.place(o.first)[0], c.place(o.second)[0]))) for o in conflict.also}
+    pairs -= {tuple(sorted((c.place(conflict.first)[0], c.place(conflict.second)[0])))}
+    named = [f"line {a} with itself" if a == b else f"lines {a} and {b}" for a, b in sorted(pairs) if a]
+    return ". The same holds for " + ", ".join(named[:4]) if named else ""
 
 
 def _init(c: Context, row) -> Finding:

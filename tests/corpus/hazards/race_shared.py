@@ -40,7 +40,7 @@ kernel[1, N](DATA, out)
 assert np.array_equal(out, DATA[::-1])
 
 # %% tree without a barrier in its loop
-# expect: racecheck, read after write, (1) with (1)
+# expect: racecheck, read after write, (1) with (1), says "put cuda.syncthreads() at the end of the loop's body"
 
 
 @cuda.jit
@@ -59,6 +59,42 @@ def kernel(x, out):
 
 
 kernel[1, N](DATA, np.zeros(1, np.float32))
+
+# %% tree without any barrier
+# expect: racecheck, read after write, (1) with (2), says "put cuda.syncthreads() between lines"
+# expect: racecheck, read after write, (1) with (1), says "put cuda.syncthreads() at the end of the loop's body"
+
+
+@cuda.jit
+def kernel(x, out):
+    part = cuda.shared.array(N, float32)
+    i = cuda.threadIdx.x
+    part[i] = x[i]  # (2)
+    step = N // 2
+    while step > 0:
+        if i < step:
+            part[i] += part[i + step]  # (1)
+        step //= 2
+    if i == 0:
+        out[0] = part[0]
+
+
+kernel[1, N](DATA, np.zeros(1, np.float32))
+
+# %% a neighbour of the warp, then one of another warp
+# expect: racecheck, read after write, (1) with (2), says "put cuda.syncthreads() between lines"
+
+
+@cuda.jit
+def kernel(x, out):
+    tile = cuda.shared.array(N, float32)
+    i = cuda.threadIdx.x
+    tile[i] = x[i]  # (2)
+    near = tile[i ^ 1]
+    out[i] = near + tile[N - 1 - i]  # (1)
+
+
+kernel[1, N](DATA, np.zeros_like(DATA))
 
 # %% tree with a barrier in its loop
 # expect: silence
@@ -298,7 +334,7 @@ def kernel(x, out):
 kernel[1, N](DATA, np.zeros(64, np.float32))
 
 # %% histogram without atomics
-# expect: racecheck, write after write, (1) with (1)
+# expect: racecheck, write after write, (1) with (1), says "let one thread write there, or use an atomic"
 
 
 @cuda.jit
@@ -407,7 +443,7 @@ kernel[1, N](DATA, out)
 assert np.array_equal(out, DATA)
 
 # %% neighbour in the warp without syncwarp
-# expect: racecheck, read after write, (1) with (2)
+# expect: racecheck, read after write, (1) with (2), says "put cuda.syncwarp() between lines"
 
 
 @cuda.jit
@@ -438,7 +474,7 @@ kernel[1, N](DATA, out)
 assert np.array_equal(out, DATA.reshape(-1, 32)[:, ::-1].ravel())
 
 # %% last steps of a tree without syncwarp
-# expect: racecheck, read after write, (1) with (1)
+# expect: racecheck, read after write, (1) with (1), says "put cuda.syncwarp() at the end of the loop's body"
 
 
 @cuda.jit
@@ -483,7 +519,7 @@ kernel[1, 32](DATA, out)
 assert out[0] == DATA[:32].sum()
 
 # %% syncwarp where a barrier is needed
-# expect: racecheck, read after write, (1) with (2)
+# expect: racecheck, read after write, (1) with (2), says "put cuda.syncthreads() between lines"
 
 
 @cuda.jit
