@@ -71,7 +71,10 @@ def initialised(e: Evidence) -> Check:
 
 def race_free(e: Evidence) -> Check:
     """No two threads touch the same place without a barrier between them (racecheck)."""
-    hint = "Where one thread reads what another wrote, a cuda.syncthreads() belongs in between; also before reuse."
+    hint = (
+        "Between what one thread writes and another reads or writes there belongs cuda.syncthreads(), or cuda.syncwarp()"
+        " where both are of one warp; also before a place is used again. Nothing orders the blocks of a launch."
+    )
     if e.problem.entry.clock == "host":
         hint = "What has to come first? Put both into one stream, or let one stream wait for an event of the other."
     return _clean(e, "racecheck", "no race", hint)
