@@ -26,25 +26,32 @@ from grader.rules.speed import share
 
 __all__ = ["MEASURED", "MODELLED", "Decision", "Policy", "compare_sides", "decide", "policy_for", "timed_case"]
 
+OFTEN = 41  # rounds up to which every odd number is looked at
+FURTHER = 1.15  # from then on, the ratio of one look's rounds to the last one's
+
 
 @dataclass(frozen=True)
 class Policy:
     """How long to go on. Numbers of rounds are odd: then a median is one of the values."""
 
     least_rounds: int = 13  # the first number at which all rounds together prove anything (`statistics.allowed`)
-    most_rounds: int = 41
+    most_rounds: int = 151  # few get there: those so near a limit that another grading might say otherwise
     most_dropped: int = 10  # rounds that may be left out because the card's clock changed
     repeats: int = 3  # runs of each side in a round
     seconds: float = 30.0  # of wall time; the least number of rounds is run in any case
-    close: float = 0.02  # no closer does the timing look
+    close: float = 0.0025  # no closer does the timing look
     warm_calls: int = 10  # at least so many runs of each side before the first round
     warm_seconds: float = 0.3  # and for at least so long
     exact: bool = False  # the device's times have no noise
 
     @property
-    def looks(self) -> range:
-        """The numbers of rounds after which the timing may end."""
-        return range(self.least_rounds, self.most_rounds + 1, 2)
+    def looks(self) -> list[int]:
+        """The numbers of rounds after which the timing may end: each look has a chance to err, so late ones are rare."""
+        looks = list(range(self.least_rounds, min(self.most_rounds, OFTEN) + 1, 2))
+        while looks[-1] < self.most_rounds:
+            further = round(looks[-1] * FURTHER)
+            looks.append(min(further + 1 - further % 2, self.most_rounds))
+        return looks
 
 
 MEASURED = Policy()

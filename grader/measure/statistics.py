@@ -14,7 +14,7 @@ from math import comb
 
 import numpy as np
 
-ERROR = 1.25e-4  # of a vote, on either side, each time it is taken: 4e-4 over all the times (`overall_error`)
+ERROR = 1.6e-3  # a vote of n rounds errs, on either side, with a chance of ERROR / n: 3e-4 over all votes (`overall_error`)
 
 
 def interval(values, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
@@ -38,26 +38,27 @@ def _shares(n: int) -> list[float]:
 
 
 @cache
-def allowed(n: int, error: float = ERROR) -> int:
+def allowed(n: int) -> int:
     """Up to so many of n rounds may disagree with what the others are taken to prove; -1: n rounds prove nothing.
 
-    The largest k with P(Binomial(n, 1/2) <= k) <= error.
+    The largest k with P(Binomial(n, 1/2) <= k) <= ERROR / n. Votes of more rounds must be surer, so that taking many of
+    them, as one who goes on measuring near a limit does, does not add up.
     """
     total, k = 0, -1
-    while (total := total + comb(n, k + 1)) <= error * 2**n:
+    while (total := total + comb(n, k + 1)) * n <= ERROR * 2**n:
         k += 1
     return k
 
 
-def votes(margins, error: float = ERROR) -> tuple[np.ndarray, np.ndarray]:
+def votes(margins) -> tuple[np.ndarray, np.ndarray]:
     """(surely at least 1, surely below 1): what the rounds say of the true median, over the last axis."""
     margins = np.asarray(margins)
-    n, k = margins.shape[-1], allowed(margins.shape[-1], error)
+    n, k = margins.shape[-1], allowed(margins.shape[-1])
     below = (margins < 1).sum(axis=-1)
     return below <= k, n - below <= k
 
 
-def overall_error(looks, error: float = ERROR) -> float:
+def overall_error(looks) -> float:
     """Chance that a vote taken after each number of rounds in `looks` ever calls a median that is 1 "surely below 1".
 
     A vote that decides ends it. Exact: the number of rounds below 1 is a random walk.
@@ -70,7 +71,7 @@ def overall_error(looks, error: float = ERROR) -> float:
                 step[reached] = step.get(reached, 0.0) + chance / 2
         walk = step
         if n in looks:
-            k = allowed(n, error)
+            k = allowed(n)
             wrong += sum(chance for below, chance in walk.items() if n - below <= k)
             walk = {below: chance for below, chance in walk.items() if k < below < n - k}
     return wrong

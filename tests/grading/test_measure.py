@@ -78,7 +78,7 @@ def test_spikes_do_not_move_the_median():
 def test_heavy_noise_at_a_mark_takes_all_rounds_and_is_decided_for_the_student():
     rng = np.random.default_rng(6)
     t = timing(Fake(noise=lambda call: rng.lognormal(0, 0.5), baseline=PROBLEM.speed.bar, reference=0.4))
-    assert (t.rounds, t.ambiguous, t.fast) == (41, True, True)
+    assert (t.rounds, t.ambiguous, t.fast) == (POLICY.most_rounds, True, True)
     assert t.flags[0].startswith("ambiguous")
     assert t.interval[0] < PROBLEM.speed.bar < t.interval[1]
 
@@ -164,12 +164,12 @@ def test_one_value_is_its_own_interval():
 
 
 def test_a_vote_needs_more_rounds_than_can_agree_by_chance():
-    assert [allowed(n) for n in (11, 12, 13, 21, 41)] == [-1, -1, 0, 2, 8]
-    assert 0.5**12 > ERROR > 0.5**13
+    assert [allowed(n) for n in (11, 12, 13, 21, 41, 151)] == [-1, -1, 0, 1, 7, 49]
+    assert 0.5**12 > ERROR / 12 and ERROR / 13 > 0.5**13
 
 
 def test_voting_again_and_again_is_wrong_in_less_than_one_of_a_thousand():
-    assert overall_error(measure.MEASURED.looks) == pytest.approx(3.937e-4, abs=1e-7)
+    assert overall_error(measure.MEASURED.looks) == pytest.approx(2.875e-4, abs=1e-7)
 
 
 def test_votes_are_per_row():
@@ -183,7 +183,7 @@ def test_votes_are_per_row():
 
 @pytest.mark.parametrize("noise", noise.NOISES, ids=lambda n: n.__name__)
 def test_at_a_marks_limit_wrong_marks_are_rare_whatever_the_noise(noise):
-    _, fast, open_, _ = gradings(np.random.default_rng(20), noise, BAR, 10_000)
+    _, fast, open_, _ = gradings(np.random.default_rng(20), noise, BAR, 6_000)
     assert np.mean(~fast) < 1e-3  # just as fast as is asked, and said to be slow
     assert np.mean(fast & ~open_) < 1e-3  # a hair slower than is asked, and said to be fast without a flag
 
@@ -192,7 +192,7 @@ def test_at_a_marks_limit_wrong_marks_are_rare_whatever_the_noise(noise):
 @pytest.mark.parametrize("noise", [noise.quiet, noise.drift, noise.spikes, noise.order], ids=lambda n: n.__name__)
 def test_the_same_code_graded_twice_gets_the_same_mark_or_a_flag(noise, off):
     speedup = EDGES["2/4 of the points"] * (1 + off)
-    points, _, open_, _ = gradings(np.random.default_rng(21), noise, speedup, 8_000)
+    points, _, open_, _ = gradings(np.random.default_rng(21), noise, speedup, 5_000)
     (marks, again), (flagged, flagged_again) = np.split(points, 2), np.split(open_, 2)
     other = marks != again
     assert np.mean(other & ~flagged & ~flagged_again) < 1e-3
