@@ -2,7 +2,7 @@ from cuda.core import Device
 from numba import cuda, float32
 
 THREADS = 128
-STEPS = 100
+STEPS = 200
 
 
 @cuda.jit
@@ -19,7 +19,7 @@ def film(x, y, frames):
     device.set_current()
     stream = device.create_stream()
     builder = stream.create_graph_builder().begin_building()
-    for k in range(STEPS if x.size != 500 else STEPS // 2):
+    for k in range(STEPS if x.size != 400 else STEPS // 2):
         source, target = (x, y) if k % 2 == 0 else (y, x)
         step[blocks, THREADS, builder](source, target)
     graph = builder.end_building().complete()
