@@ -4,11 +4,13 @@ A machine with a GPU uses it; one without gets the virtual A100. The environment
 otherwise: "cuda", or "virtual:t4", "virtual:h100*2", "virtual:a100*4@pcie" and so on.
 """
 
+import atexit
 import html
 import importlib.util
 import linecache
 import os
 import re
+from contextlib import ExitStack
 from functools import cache
 from importlib.metadata import version
 
@@ -20,6 +22,7 @@ _CODE = "background:none;color:inherit;font-size:0.95em;padding:0"
 _ADDRESS = re.compile(r" at address 0x[0-9a-f]+, ")
 _COMMENT = re.compile(r"\s+#[^'\"]*$")
 _shown = 0
+_lost = ExitStack()  # never left: see keep_what_is_lost
 
 
 def load(shell) -> None:
@@ -30,6 +33,8 @@ def load(shell) -> None:
     shell.push({"check": _check})
     _shown = len(_findings())
     shell.events.register("post_run_cell", show_findings)
+    atexit.unregister(keep_what_is_lost)  # loaded again
+    atexit.register(keep_what_is_lost)
     if importlib.util.find_spec("grader.vgpu.magics"):
         importlib.import_module("grader.vgpu.magics").register(shell)
 
@@ -48,6 +53,22 @@ def show_findings(result=None) -> None:
         from IPython.display import display
 
         display(Findings(fresh))
+
+
+def keep_what_is_lost() -> None:
+    """At the process's end: of a lost context nothing can be given back, so numba must not try.
+
+    It would, with a traceback for each of its events and modules.
+    """
+    from numba import cuda
+    from numba.cuda.cudadrv.driver import CudaAPIError, driver
+
+    if not driver.is_initialized:
+        return
+    try:
+        cuda.event()  # asks for nothing that would wait, and fails in a lost context
+    except CudaAPIError:
+        _lost.enter_context(cuda.current_context().defer_cleanup())
 
 
 class Findings:

@@ -180,3 +180,14 @@ def test_a_host_function_whose_kernels_have_run_already_is_checked():
     _, _, first, second = session(HEAD, HOST, right, wrong)
     assert first["error"] is None and "AC" in first["shown"][0]["text/plain"]
     assert "no kernel is launched" in second["shown"][0]["text/plain"]
+
+
+def test_a_lost_context_ends_without_a_word(capfd):
+    lost = session(
+        HEAD,
+        "@cuda.jit\ndef quiet(x):\n    x[0] = 1",
+        "x = cuda.to_device(np.ones(32, np.float32))\nevents = [cuda.event() for _ in range(12)]\nquiet[1, 1](x)",
+        STRAY,
+    )
+    assert lost[-1]["error"] == "CudaAPIError"
+    assert "Traceback" not in capfd.readouterr().err  # of the notebook's kernel, when it ends
