@@ -66,11 +66,10 @@ def read(path: str) -> Submission:
 
 def parse(path: str, raw: bytes) -> Submission:
     """A submission from the bytes of a file of that name. Unreadable says why not."""
-    if not raw.strip():
-        raise Unreadable(f"{path} cannot be graded: the file is empty")
     if path.endswith(".ipynb"):
         cells, declared = _notebook(path, raw)
     else:
+        _not_empty(path, raw)
         try:
             text = safe_read.read_script(raw)
         except safe_read.Rejected as e:
@@ -79,11 +78,25 @@ def parse(path: str, raw: bytes) -> Submission:
     return Submission(path, cells, tuple(_exercises(path, declared)), hashlib.sha256(raw).hexdigest())
 
 
-def _notebook(path: str, raw: bytes) -> tuple[tuple[Cell, ...], list[str]]:
+def notebook_cells(name: str, raw: bytes, *, copies: bool = False) -> list[safe_read.Cell]:
+    """All cells of a notebook, from the bytes of a file of that name; `copies`: a grade_id may be there more than once.
+
+    Unreadable says why not, here and under nbgrader in the same words.
+    """
+    _not_empty(name, raw)
     try:
-        cells = [c for c in safe_read.read_cells(raw) if c.cell_type == "code"]
+        return safe_read.read_cells(raw, copies=copies)
     except safe_read.Rejected as e:
-        raise Unreadable(f"{path} is not a notebook that can be graded: {e}") from None
+        raise Unreadable(f"{name} is not a notebook that can be graded: {e}") from None
+
+
+def _not_empty(name: str, raw: bytes) -> None:
+    if not raw.strip():
+        raise Unreadable(f"{name} cannot be graded: the file is empty")
+
+
+def _notebook(path: str, raw: bytes) -> tuple[tuple[Cell, ...], list[str]]:
+    cells = [c for c in notebook_cells(path, raw) if c.cell_type == "code"]
     # nbgrader's own test cells call the checker, which has no business in the sandbox.
     ours = [(n, c) for n, c in enumerate(cells, start=1) if not (c.grade and not c.solution)]
     return tuple(Cell(f"cell {n}", c.source) for n, c in ours), _declared_in(raw.decode())

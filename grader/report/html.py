@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from grader.report.overview import flagged, overviews
 from grader.report.printable import lines
+from grader.report.stopped import ADVICE, stopped
 from grader.rules.speed import duration
 
 _WORDS = re.compile(r"(?<=[/_.-])(?=[^/_.-])")
@@ -20,6 +21,8 @@ _WORDS = re.compile(r"(?<=[/_.-])(?=[^/_.-])")
 def _environment() -> Environment:
     found = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined)
     found.filters["duration"] = duration
+    found.filters["stopped"] = stopped
+    found.globals["advice"] = ADVICE
     found.filters["breakable"] = _breakable
     found.finalize = lambda value: lines(value) if type(value) is str else value
     return found

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.report.printable import lines, printable
+from grader.report.stopped import ADVICE, stopped
 from grader.rules.speed import duration
 
 COLOURS = {"AC": "green", "SLOW": "yellow", "IE": "magenta", "SV": "magenta"}
@@ -57,7 +58,8 @@ def detail(record: dict) -> Group:
     if record["times"]:
         parts.append(times(record))
     if record["failed_cells"]:
-        parts.append(Text("Cells that failed: " + lines("; ".join(record["failed_cells"])), style="yellow"))
+        said = [ADVICE, *(f"  {line}" for line in stopped(record))]
+        parts.append(Text(lines("\n".join(said)), style="yellow"))
     if record.get("flags"):
         parts.append(Text("To look at: " + printable("; ".join(record["flags"])), style="magenta"))
     return Group(*parts)

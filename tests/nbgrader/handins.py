@@ -288,22 +288,22 @@ def is_noisy(s):
     s.hand_in("is_noisy", nb)
 
 
-@student("error", None)
+@student("unreadable", None)
 def sends_no_json(s):
     s.hand_in("sends_no_json", "{ this is no notebook")
 
 
-@student("error", None)
+@student("unreadable", None)
 def sends_nested_json(s):
     s.hand_in("sends_nested_json", "[" * 200_000)
 
 
-@student("error", None)
+@student("unreadable", None)
 def sends_a_folder(s):
     (s.folder("sends_a_folder") / "mend.ipynb").mkdir()
 
 
-@student("error", None)
+@student("unreadable", None)
 def links_to_the_solution(s):
     path = s.folder("links_to_the_solution") / "mend.ipynb"
     path.symlink_to(s.root / "solutions" / s.unit / "mend.ipynb")

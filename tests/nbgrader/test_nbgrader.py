@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import subprocess
 import sys
 
@@ -11,8 +12,9 @@ import pytest
 from handins import nbgrader
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from grader import cli
-from grader.nb.nbgrader import autograde, desk
+from grader import cli, submission
+from grader.nb.nbgrader import autograde, desk, exporter
+from grader.submission import Unreadable
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")  # nbgrader's relations overlap
 
@@ -39,7 +41,7 @@ def test_everything_that_nbgrader_loses_or_rewards_is_handed_in():
 
 
 def test_the_command_says_how_it_went(graded):
-    assert graded.status == 3  # somebody's file could not be read
+    assert graded.status == 0  # nobody's mark is the grader's fault
     assert f"[{len(handins.EXPECTED)}/{len(handins.EXPECTED)}]" in graded.printed
     assert "nbgrader failed" not in graded.printed
 
@@ -50,8 +52,9 @@ def test_feedback_says_what_happened_and_nothing_hidden(graded, student):
     state, score, _ = handins.EXPECTED[student]
     assert handins.HIDDEN not in page
     assert "FORGED" not in page
-    said = {"error": "cannot be graded", "missing": "was not handed in", "held": "held for review"}
+    said = {"unreadable": "mend.ipynb", "missing": "was not handed in", "held": "held for review"}
     assert said.get(state, "/ 10 points") in page
+    assert state != "unreadable" or str(graded.root) not in page
     if score == 10:
         assert "10 / 10 points" in page
 
@@ -90,7 +93,40 @@ def test_export_has_a_state_for_everyone_and_no_number_for_what_nobody_marked(gr
     for student, (state, score, _) in handins.EXPECTED.items():
         assert rows[student]["state"] == state
         assert rows[student]["score"] == ("" if score is None else f"{float(score)}")
-    assert "not valid JSON" in rows["sends_no_json"]["details"]
+    assert rows["sends_no_json"]["details"].startswith(
+        "CE, mend.ipynb is not a notebook that can be graded: The notebook"
+    )
+    assert rows["right"]["details"] == ""
+    assert rows["wrong"]["details"].startswith("WA, mend: ")
+
+
+def test_every_verdict_that_is_not_accepted_has_a_line_and_all_are_counted(graded):
+    lines = graded.printed.splitlines()
+
+    def below(student):
+        at = next(n for n, line in enumerate(lines) if f"] {student} " in line)
+        return lines[at + 1].split(maxsplit=2)[:2] if lines[at + 1].startswith(" ") else []
+
+    assert below("right") == []
+    assert below("wrong") == ["WA", "mend:"]
+    assert below("sends_no_json") == ["CE", "mend.ipynb"]
+    codes = {"missing": "missing", "held": "SV", "unreadable": "CE"}
+    for state, word in codes.items():
+        for student in (name for name, expected in handins.EXPECTED.items() if expected[0] == state):
+            assert below(student)[0] == word, student
+    assert sum(map(int, re.findall(r"(\d+) [A-Za-z]+", lines[-2].removeprefix("verdicts: ")))) == len(handins.EXPECTED)
+
+
+@pytest.mark.parametrize(
+    "text", ["{ this is no notebook", "", "[1, 2]", '{"cells": 3, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}']
+)
+def test_an_unreadable_file_is_told_in_the_same_words_as_by_grader_grade(tmp_path, text):
+    (tmp_path / "mend.ipynb").write_text(text)
+    taken = exporter.take_in(str(tmp_path / "mend.ipynb"), handins.source()).metadata.grading
+    with pytest.raises(Unreadable) as refused:
+        submission.read(str(tmp_path / "mend.ipynb"))
+    assert taken.state == "unreadable"
+    assert str(tmp_path / taken.message) == str(refused.value)
 
 
 def test_a_student_who_never_came_is_missing_and_one_not_graded_yet_is_an_error(graded):
@@ -112,7 +148,7 @@ def test_nbgraders_own_commands_give_the_same(graded):
         )  # fmt: skip
     rows = exported(graded.root)
     assert (rows["uses_nbgrader"]["state"], rows["uses_nbgrader"]["score"]) == ("graded", "10.0")
-    assert (rows["uses_nbgrader_badly"]["state"], rows["uses_nbgrader_badly"]["score"]) == ("error", "")
+    assert (rows["uses_nbgrader_badly"]["state"], rows["uses_nbgrader_badly"]["score"]) == ("unreadable", "")
     assert "10 / 10 points" in graded.feedback("uses_nbgrader")
 
 
@@ -176,8 +212,8 @@ def test_a_fresh_clone_is_told_once_how_its_gradebook_gets_to_know_the_release(t
         f" run `nbgrader generate_assignment {handins.UNIT} --force` once\n"
     )
     nbgrader(tmp_path, "generate_assignment", handins.UNIT, "--force")
-    assert autograde.main(handins.UNIT, tmp_path) == 3  # it began: both files are found to be unreadable
-    assert "2 error" in capsys.readouterr().out
+    assert autograde.main(handins.UNIT, tmp_path) == 0
+    assert "2 unreadable" in capsys.readouterr().out  # it began
 
 
 def test_a_failure_of_the_grader_is_an_error_for_staff_and_tells_students_nothing_of_the_machine(graded, monkeypatch):

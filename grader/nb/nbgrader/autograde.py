@@ -83,7 +83,7 @@ def main(
     _in_gradebook(api, assignment, notebooks)
     settings = judge.Judge(config=config)
     counter = desk.shared(settings.device, settings.trust_submissions, jobs or _processors())
-    start, failed, seen = time.perf_counter(), [], []
+    start, failed, seen, codes = time.perf_counter(), [], [], Counter()
     try:
         new = [n for n in names if force or not _done(course, assignment, n)]
         waiting = _ahead(counter, course, assignment, notebooks, new, os.path.join(course.root, settings.results))
@@ -97,17 +97,20 @@ def main(
                 failed.append(name)
                 why = lines(said.get("error") or said.get("log") or "")
                 print(f"grader: {printable(name)}: nbgrader failed:\n{why}", file=sys.stderr)
-            state, details = export.state_of(course, assignment, name)
+            state, verdicts = export.state_of(course, assignment, name)
             seen.append(state)
+            codes.update(word for word, _ in verdicts)
             left = (time.perf_counter() - start) / number * (len(names) - number)
-            shown, details = printable(name), printable(details)
-            print(f"[{number}/{len(names)}] {shown:24} {state:8} {_score(api, assignment, name):>14}  {details}"
+            print(f"[{number}/{len(names)}] {printable(name):24} {state:10} {_score(api, assignment, name):>14}"
                   f"{f'  ({left:.0f} s left)' if left >= 1 else ''}", flush=True)  # fmt: skip
+            for word, text in dict.fromkeys(verdicts):
+                if word != "AC":
+                    print(f"    {word:8} {printable(text)}", flush=True)
     finally:
         desk.close()
     took = time.perf_counter() - start
-    count = ", ".join(f"{n} {state}" for state, n in Counter(seen).most_common())
-    print(f"{len(names)} submissions in {took:.0f} s, {took / len(names):.1f} s each: {count}")
+    print(f"verdicts: {_count(codes)}")
+    print(f"{len(names)} submissions in {took:.0f} s, {took / len(names):.1f} s each: {_count(Counter(seen))}")
     return 3 if failed or states.ERROR in seen else 0
 
 
@@ -181,6 +184,10 @@ def _score(api, assignment: str, name: str) -> str:
     with api.gradebook as gradebook:
         row = next(export.rows(gradebook, api.coursedir, {assignment}, {name}), {})
     return f"{row['score']:g} / {row['max_score']:g}" if row.get("score") is not None else "not marked"
+
+
+def _count(what: Counter) -> str:
+    return ", ".join(f"{n} {word}" for word, n in what.most_common())
 
 
 def _processors() -> int:

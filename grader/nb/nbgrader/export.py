@@ -36,7 +36,7 @@ def rows(gradebook: Gradebook, course, assignments: set = frozenset(), students:
 
 
 def _row(gradebook, course, assignment, student) -> dict:
-    state, details = state_of(course, assignment.name, student.id)
+    state, verdicts = state_of(course, assignment.name, student.id)
     row = {
         "assignment": assignment.name,
         "duedate": assignment.duedate,
@@ -46,7 +46,7 @@ def _row(gradebook, course, assignment, student) -> dict:
         "email": student.email,
         "max_score": assignment.max_score,
         "state": state,
-        "details": details,
+        "details": "; ".join(dict.fromkeys(f"{word}, {said}" for word, said in verdicts if word != "AC")),
     }
     try:
         submission = gradebook.find_submission(assignment.name, student.id)
@@ -66,21 +66,25 @@ def _is_marked(submission) -> bool:
     return all(g.auto_score is not None or g.manual_score is not None for g in grades)
 
 
-def state_of(course, assignment: str, student: str) -> tuple[str, str]:
-    """(state of one student's assignment, a sentence for each exercise that is not graded)."""
+def state_of(course, assignment: str, student: str) -> tuple[str, list[tuple[str, str]]]:
+    """(state of one student's assignment, its verdicts).
+
+    A verdict is its word, which is the code or, where there is none, the state, and a sentence with the notebook's name.
+    """
     autograded = Path(course.format_path(course.autograded_directory, student, assignment))
-    found, details = [], []
+    found, verdicts = [], []
     for path in sorted(autograded.glob("*.ipynb")):
         about = json.loads(path.read_text(encoding="utf-8"))["metadata"].get(graft.KEY)
         if about is None:
-            return states.ERROR, f"{path.name} was not autograded by the grader"
+            return states.ERROR, [(states.ERROR, f"{path.name} was not autograded by the grader")]
         found.append(about["state"])
-        marks = about.get("results", {}).values()
-        details += [f"{path.stem}: {m['message']}" for m in marks if m["state"] != states.GRADED]
+        for mark in about.get("results", {}).values():
+            said = mark["message"] if mark["message"].startswith(path.name) else f"{path.stem}: {mark['message']}"
+            word = mark["code"] or mark["state"]
+            verdicts.append((word, "".join(c if c.isprintable() else " " for c in said)))  # also goes to a terminal
     if found:
-        said = "; ".join(dict.fromkeys(details))
-        return states.worst(found), "".join(c if c.isprintable() else " " for c in said)  # also goes to a terminal
+        return states.worst(found), verdicts
     submitted = Path(course.format_path(course.submitted_directory, student, assignment))
     if submitted.is_dir():
-        return states.ERROR, "handed in, but not autograded"
-    return states.MISSING, "nothing was handed in"
+        return states.ERROR, [(states.ERROR, "handed in, but not autograded")]
+    return states.MISSING, [(states.MISSING, "nothing was handed in")]

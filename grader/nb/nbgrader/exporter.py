@@ -11,6 +11,7 @@ from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
 
 from grader.sandbox import safe_read
+from grader.submission import Unreadable, notebook_cells
 
 from . import graft, states
 
@@ -62,8 +63,8 @@ def take_in(path: str, released: NotebookNode) -> NotebookNode:
         path = other
     try:
         cells = _read(path)
-    except safe_read.Rejected as e:
-        return _without(released, states.ERROR, f"{os.path.basename(path)} cannot be graded: {e}")
+    except Unreadable as e:
+        return _without(released, states.UNREADABLE, str(e))
     out = graft.grafted(released, cells)
     out.metadata[graft.KEY] |= {"state": states.GRADED, "message": ""}
     out.metadata[graft.KEY].notes = [*notes, *out.metadata[graft.KEY].notes]
@@ -71,7 +72,13 @@ def take_in(path: str, released: NotebookNode) -> NotebookNode:
 
 
 def _read(path: str) -> list[safe_read.Cell]:
-    return safe_read.read_cells(safe_read.read_file(path), copies=True)
+    """All cells. Unreadable says why not; it names the file, not where it lies: students see that sentence."""
+    folder, name = os.path.split(path)
+    try:
+        raw = safe_read.read_file(name, root=folder)
+    except safe_read.Rejected as e:
+        raise Unreadable(str(e)) from None
+    return notebook_cells(name, raw, copies=True)
 
 
 def _without(released: NotebookNode, state: str, message: str) -> NotebookNode:
@@ -90,7 +97,7 @@ def _renamed(path: str, released: NotebookNode) -> str | None:
             try:
                 if ours & {c.grade_id for c in _read(other)}:
                     found.append(other)
-            except safe_read.Rejected:
+            except Unreadable:
                 continue
     return found[0] if len(found) == 1 else None
 

@@ -48,9 +48,9 @@ class Judge(NbGraderPreprocessor):
                 if record["code"] == "IE":
                     self.log.error("%s: %s\n%s", path, record["message"], record["output"])
         else:
-            score = 0.0 if about.state == states.MISSING else None
+            score, code = (0.0, "") if about.state == states.MISSING else (None, "CE")
             for cell in (c for c in nb.cells if utils.is_grade(c)):
-                marks[graft.grade_id(cell)] = mark = Mark(about.state, score, "", about.message)
+                marks[graft.grade_id(cell)] = mark = Mark(about.state, score, code, about.message)
                 if cell.cell_type == "code":
                     cell.outputs = [_said(mark, notes)]
         _show_failures(nb, failed)

@@ -4,18 +4,20 @@ from dataclasses import asdict, dataclass
 
 GRADED, TIMEOUT, KILLED = "graded", "timeout", "killed"  # judged: the points count
 MISSING = "missing"  # nothing was handed in: 0 in the gradebook, as everywhere in nbgrader
-ERROR = "error"  # could not be judged; never the student's 0
+UNREADABLE = "unreadable"  # what was handed in cannot be read: code CE; a person decides
+ERROR = "error"  # the grader failed; never the student's 0
 HELD = "held"  # the sandbox was violated: a person decides
 
 # Worst first: the state of an assignment is the worst of its exercises'.
-ORDER = (ERROR, HELD, KILLED, TIMEOUT, MISSING, GRADED)
-UNMARKED = (ERROR, HELD)
+ORDER = (ERROR, HELD, UNREADABLE, KILLED, TIMEOUT, MISSING, GRADED)
+UNMARKED = (ERROR, HELD, UNREADABLE)
 
 MEANING = {
     GRADED: "graded",
     TIMEOUT: "did not end in time",
     KILLED: "ended the process that it ran in, or was ended for what it used",
     MISSING: "not handed in",
+    UNREADABLE: "cannot be read; not marked yet",
     ERROR: "not marked; staff will look at it",
     HELD: "held for review; not marked yet",
 }
