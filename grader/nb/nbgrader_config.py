@@ -17,6 +17,7 @@ def configure(c, device: str = "auto") -> None:
 
     from grader.nb.nbgrader.export import StatesCsv
     from grader.nb.nbgrader.exporter import Submissions
+    from grader.nb.nbgrader.feedback import Feedback
     from grader.nb.nbgrader.judge import Judge, SaveVerdicts
     from grader.nb.nbgrader.metadata import CompleteMetadata
 
@@ -26,6 +27,7 @@ def configure(c, device: str = "auto") -> None:
     c.Autograde.exporter_class = Submissions
     c.Autograde.sanitize_preprocessors = [stock.CheckCellMetadata]
     c.Autograde.autograde_preprocessors = [Judge, SaveVerdicts, stock.AssignLatePenalties, stock.CheckCellMetadata]
+    c.GenerateFeedback.exporter_class = Feedback
     c.ExportApp.plugin_class = StatesCsv
 
     # `nbgrader validate` runs a student's own notebook: CUDA takes seconds to import.

@@ -45,11 +45,14 @@ def pages(records: Sequence[dict], title: str = "Results") -> Iterator[tuple[str
     short = _short(paths) if len(set(paths)) > 1 else lambda r: r["submission"]  # the author's name is in there
     names = {id(r): f"{n:03}-{_slug(short(r))}-{r['exercise']}.html" for n, r in enumerate(records, start=1)}
     for r in records:
-        yield names[id(r)], _page(f"{short(r)}: {r['title']}", [r], [r], lambda r: "")
+        yield names[id(r)], _page(f"{short(r)}: {r['title']}", [r], [r], lambda r: "", named=False)
     yield "index.html", _page(title, records, [], lambda r: names[id(r)], always=True)
 
 
-def _page(title: str, records: Sequence[dict], shown: Sequence[dict], link: Callable[[dict], str], always=False) -> str:
+def _page(
+    title: str, records: Sequence[dict], shown: Sequence[dict], link: Callable[[dict], str], *, always=False, named=True
+) -> str:
+    """always: an overview also of one. named: each verdict has its path above it, which is the instructor's."""
     several = always or len(records) > 1
     return (
         _environment()
@@ -58,6 +61,7 @@ def _page(title: str, records: Sequence[dict], shown: Sequence[dict], link: Call
             title=title,
             records=records,
             shown=shown,
+            named=named,
             link=link,
             name=_short([r["submission"] for r in records]),
             overviews=overviews(records) if several else [],

@@ -55,7 +55,8 @@ def flagged(records: Sequence[dict]) -> list[tuple[dict, list[str]]]:
         if r["code"] == "SV":
             why.insert(0, f"held for review: {r['message']}")
         if r["code"] == "IE":
-            why.insert(0, f"the grader failed: {r['message']}")
+            said = r["message"]
+            why.insert(0, said if said.startswith("the grader failed") else f"the grader failed: {said}")
         if why:
             found.append((r, why))
     return found

@@ -146,6 +146,24 @@ def test_a_page_is_named_after_its_author():
     assert alone[0] == "001-anna-k-00_mend.html" and "<h1>anna/k.py: " in alone[1]
 
 
+def test_a_page_for_a_student_does_not_tell_where_the_instructor_keeps_it():
+    found = dict(report.pages([record("/home/staff/in/anna/mend.py"), record("/home/staff/in/ben/mend.py")]))
+    assert not any("/home/staff" in page for page in found.values())
+
+
+@pytest.mark.parametrize("show", [lambda r: shown(report.detail(r)), lambda r: report.page([r])], ids=["text", "page"])
+def test_what_stopped_is_told_with_what_to_do(show):
+    said = show(record(code="AC", failed_cells=["cell 7: cell 7, line 2: NameError: plt", "cell 9: SyntaxError: no"]))
+    assert "Some of your code ended with an error; the rest was run and graded." in said
+    assert "cell 7, line 2: NameError: plt" in said and "cell 9: SyntaxError: no" in said
+    assert "cell 7: cell 7" not in said
+
+
+def test_a_failure_of_the_grader_is_said_once():
+    ((_, why),) = overview.flagged([record(code="IE", message="the grader failed: OSError: the disk is full")])
+    assert why == ["the grader failed: OSError: the disk is full"]
+
+
 def test_every_code_has_one_colour_of_its_own():
     css = (Path(html.__file__).parent / "verdict.css").read_text()
     colours = dict(re.findall(r"^\.code\.([A-Z]+), \.bar \.\1 { background: (#[0-9a-f]{6}); }$", css, re.MULTILINE))
