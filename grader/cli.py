@@ -5,9 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from grader.exits import FAILED, INTERRUPTED, USAGE, refuse
-
-TIMELINES = (".png", ".svg", ".pdf", ".json")
+from grader.exits import FAILED, INTERRUPTED, USAGE, listed, refuse
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -37,12 +35,24 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="grader", description="Run and grade CUDA kernels, with or without a GPU.")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    def command(name: str, function, text: str) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=text, description=text)
+    def command(name: str, function, text: str, **exits: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(
+            name,
+            help=text,
+            description=text,
+            epilog=listed(**exits),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         sub.set_defaults(command=function)
         return sub
 
-    p = command("grade", _grade, "grade submissions: .py files, notebooks or folders of them")
+    p = command(
+        "grade", _grade, "grade submissions: .py files, notebooks or folders of them",
+        s0="graded, whatever the verdicts",
+        s2="not usable as given; where only some of the paths are not, the others are graded",
+        s3="the grader failed: on a submission (IE), at its start, or when it wrote a report",
+        s130="interrupted; what was graded is reported, and kept with --results",
+    )  # fmt: skip
     p.add_argument("paths", nargs="+", metavar="PATH")
     p.add_argument("--exercise", metavar="NAME", help="which exercise they answer; else their metadata or name says")
     p.add_argument("--device", default="auto", help="auto, cuda[:N] or virtual[:NAME] (default: %(default)s)")
@@ -56,7 +66,11 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--jobs", type=_at_least_one, metavar="N", help="how many at a time (default: as suits the machine)")
     p.add_argument("--detail", action="store_true", help="show every rule (always, for a single submission)")
     p.add_argument("--trust-submissions", action="store_true", help="grade where this machine cannot lock them in")
-    p = command("autograde", _autograde, "nbgrader's autograde, several submissions at once")
+    p = command(
+        "autograde", _autograde, "nbgrader's autograde, several submissions at once",
+        s0="everybody has a state, whatever the verdicts", s3="the grader failed on someone, or at its start",
+        s130="interrupted; run it again to go on",
+    )  # fmt: skip
     p.add_argument("assignment", help="a folder of the release directory, such as 00-first-kernel")
     p.add_argument("--course", default=".", metavar="DIR", help="where nbgrader_config.py is (default: here)")
     p.add_argument("--student", action="append", metavar="ID", help="only this one; may be repeated")
@@ -67,7 +81,12 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--feedback", action="store_true", help="generate feedback too")
     p.add_argument("--device", help="auto, cuda[:N] or virtual[:NAME] (default: as in nbgrader_config.py)")
     p.add_argument("--trust-submissions", action="store_true", help="grade where this machine cannot lock them in")
-    p = command("run", _run, "run a Python script on the virtual GPU")
+    p = command(
+        "run", _run, "run a Python script on the virtual GPU",
+        s0="the script ended with 0, and the sanitizers found nothing",
+        s1="the script ended with 0, and the sanitizers found something; or it raised an exception",
+        s2="not usable as given; this and any other may be the script's own", s3="",
+    )  # fmt: skip
     p.add_argument(
         "--device",
         default=None,
@@ -80,17 +99,22 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--profile", action="store_true", help="print what each kernel did, on stderr")
     p.add_argument("script")
     p.add_argument("arguments", nargs=argparse.REMAINDER)
-    p = command("devices", _devices, "list the devices that can be graded on")
+    p = command("devices", _devices, "list the devices that can be graded on", s3="")
     p.add_argument(
         "device", nargs="?", metavar="NAME", help="instead, show how several are linked: a100*4, a100*4@pcie"
     )
-    p = command("list", _list, "list the exercises, and how far you are")
+    p = command("list", _list, "list the exercises, and how far you are", s3="")
     p.add_argument("folder", nargs="?", default="exercises", help="your notebooks (default: %(default)s)")
-    p = command("hint", _hint, "show a hint for an exercise")
+    p = command("hint", _hint, "show a hint for an exercise", s3="")
     p.add_argument("exercise")
     p.add_argument("step", nargs="?", type=int, choices=(1, 2, 3), default=1, help="1 says little, 3 nearly all")
-    command("doctor", _doctor, "tell what protects this machine from submissions, and what it can grade on")
-    p = command("program", _program, "show what a submission asks of CUDA, as it was recorded")
+    command(
+        "doctor", _doctor, "tell what protects this machine from submissions, and what it can grade on",
+        s0="submissions are locked in here", s3="they are not",
+    )  # fmt: skip
+    p = command(
+        "program", _program, "show what a submission asks of CUDA, as it was recorded", s3="the grader could not start"
+    )
     p.add_argument("action", choices=("show", "save"), help="show: print it; save: write it to a file")
     p.add_argument("path", help="a submission, or a file that was saved")
     p.add_argument("--exercise", metavar="NAME", help="which exercise it answers; else its metadata or name says")
@@ -98,7 +122,10 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--device", default="virtual", help="as for grade (default: %(default)s)")
     p.add_argument("-o", "--output", metavar="FILE", help="where save writes to")
     p.add_argument("--trust-submissions", action="store_true", help="run it where this machine cannot lock it in")
-    p = command("check-course", _check_course, "prove that every exercise can be failed and solved")
+    p = command(
+        "check-course", _check_course, "prove that every exercise can be failed and solved",
+        s0="all is as it should be", s3="something is not, and is named",
+    )  # fmt: skip
     p.add_argument("--root", default=".", help="the folder with solutions/, exercises/ and tests/")
     p.add_argument("--device", default="virtual")
     p.add_argument("--figures", metavar="FILE", help="instead, write the table of all exercises' modelled times there")
@@ -134,8 +161,6 @@ def _run(args: argparse.Namespace) -> int:
     from grader.vgpu.libcuda import DriverAlreadyLoaded
     from grader.vgpu.run import run
 
-    if args.timeline and Path(args.timeline).suffix not in TIMELINES:
-        return refuse(f"--timeline {args.timeline}: name a {', '.join(TIMELINES[:-1])} file, or a .json for Perfetto")
     try:
         if args.timeline:
             files.check(args.timeline)
@@ -212,6 +237,9 @@ def _program(args: argparse.Namespace) -> int:
         return refuse(f"{args.path} cannot be read: {e.strerror or e}")
     except (ProgramError, LookupError, ValueError) as e:  # UnknownDevice and Unwritable are ValueErrors
         return refuse(str(e))
+    except RuntimeError as e:
+        print(f"grader: the grader could not start: {e}", file=sys.stderr)
+        return FAILED
     if args.action == "save":
         program.save(args.output)
         return 0

@@ -1,7 +1,7 @@
 """IPython cell magics: what a cell made the device do, as a picture or a table below it.
 
-%%timeline [FILE]      when it did what: host, streams, engines, devices; with FILE, in it too (.png, .svg, .pdf, or a
-                       trace for ui.perfetto.dev under any other name)
+%%timeline [FILE]      when it did what: host, streams, engines, devices; with FILE, in it too: .png, .svg, .pdf, or .json,
+                       a trace for ui.perfetto.dev
 %%profile [KERNEL]     counters of each kernel, or of those whose name holds KERNEL
 %%warps [KERNEL]       inside a kernel: what each warp of one block did, and what it waited for
 
@@ -35,10 +35,17 @@ def register(shell) -> None:
 
 def timeline(shell, line: str, cell: str) -> None:
     """Run the cell, and show the timeline of what it did, waiting for what it left queued."""
+    from IPython.core.error import UsageError
+
     from grader.vgpu.driver.clock import Span
-    from grader.vgpu.timeline import Timeline
+    from grader.vgpu.timeline import Timeline, target
 
     asked = _read(line)
+    try:
+        if asked.word:
+            target(asked.word)
+    except ValueError as error:
+        raise UsageError(str(error)) from None  # shown as one sentence; the cell has not run
     if asked.device:
         seen = _elsewhere(shell, cell, "timeline", asked.device)
         if seen is None:

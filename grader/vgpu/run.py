@@ -11,6 +11,7 @@ from pathlib import Path
 
 from grader import vgpu
 from grader.vgpu.devices import DEFAULT
+from grader.vgpu.timeline import Timeline, target
 
 FOUND = 1  # exit status where the script succeeded and the sanitizers did not agree
 
@@ -27,12 +28,14 @@ def run(
 
     Says on stderr first which device it is and that times are modelled, and last what the sanitizers found. If they
     found something, a script that ended with 0 gives 1. `timeline`: a file for a picture (.png, .svg, .pdf) or a trace
-    (any other name) of what the device did; `profile`: print a table for each kernel on stderr. Raises ValueError for an unknown device, DriverAlreadyLoaded,
-    and FileNotFoundError.
+    (.json) of what the device did; `profile`: print a table for each kernel on stderr. Raises ValueError for an unknown
+    device and for such a file that cannot be, DriverAlreadyLoaded, and FileNotFoundError.
     """
     path = Path(script)
     if not path.is_file():
         raise FileNotFoundError(f"there is no script {script!r}")
+    if timeline:
+        target(timeline)
     vgpu.activate(device)
     say(banner())
     profiles = _watch_kernels() if profile else None
@@ -40,8 +43,6 @@ def run(
     if profiles is not None:
         say(str(profiles))
     if timeline:
-        from grader.vgpu.timeline import Timeline
-
         shown = Timeline.now()
         shown.save(timeline)
         say(f"{timeline}: {shown.summary()}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from grader.vgpu.driver.clock import HOST_FAULTS, Span
 from grader.vgpu.names import short_name
 
+PICTURES = (".png", ".svg", ".pdf")
 COPIES = {"h2d", "d2h", "p2p", "prefetch"}
 _WORDS = {
     "kernel": "kernel",
@@ -164,9 +165,9 @@ class Timeline:
         return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"times": self.how}}
 
     def save(self, path: str | Path) -> None:
-        """Write a picture (.png, .svg, .pdf) or, under any other name, the trace as JSON."""
-        path = Path(path)
-        if path.suffix in (".png", ".svg", ".pdf"):
+        """Write a picture (.png, .svg, .pdf) or the trace (.json). ValueError for another name, see `target`."""
+        path = target(path)
+        if path.suffix.lower() in PICTURES:
             self.figure().savefig(path, dpi=150, bbox_inches="tight")
         else:
             path.write_text(json.dumps(self.trace()))
@@ -196,6 +197,18 @@ class Timeline:
 
     def __repr__(self) -> str:
         return f"<Timeline: {self.summary()}>"
+
+
+def target(path: str | Path) -> Path:
+    """Where a timeline is to be saved; asked before there is one. ValueError says what is wrong with it."""
+    path = Path(path)
+    if path.suffix.lower() not in (*PICTURES, ".json"):
+        raise ValueError(
+            f"{path}: a timeline is saved as a picture, {', '.join(PICTURES)}, or as a .json trace for ui.perfetto.dev"
+        )
+    if not path.parent.is_dir():
+        raise ValueError(f"{path} cannot be written: there is no folder {path.parent}")
+    return path
 
 
 def _on_device(span: Span) -> bool:

@@ -5,6 +5,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from IPython.core.error import UsageError
 
 import grader.vgpu
 from grader.vgpu import collectors, magics
@@ -40,6 +41,12 @@ def test_timeline_draws_the_cell_and_waits_for_what_it_queued(shell, tmp_path, c
     assert "<Timeline:" in capsys.readouterr().out
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     assert [e["name"] for e in events if e.get("cat") == "kernel"] == ["triple"]
+
+
+def test_timeline_refuses_a_file_of_another_kind_before_the_cell_runs(shell, tmp_path, capsys):
+    with pytest.raises(UsageError, match=r"t\.bmp: a timeline is saved as a picture"):
+        shell.run_cell_magic("timeline", str(tmp_path / "t.bmp"), "ran = True")
+    assert "ran" not in shell.user_ns and not list(tmp_path.iterdir())
 
 
 def test_profile_prints_a_table_for_each_kernel(shell, capsys):

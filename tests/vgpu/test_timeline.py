@@ -118,6 +118,18 @@ def test_a_measured_timeline_says_so_everywhere():
     assert measured.figure().axes[0].get_xlabel() == "time, us (measured)"
 
 
+@pytest.mark.parametrize("name", ["t.bmp", "t", "t.json.gz", "png"])
+def test_a_name_that_is_neither_picture_nor_trace_is_refused_and_the_good_ones_are_told(tmp_path, name):
+    with pytest.raises(ValueError, match=r"\.png, \.svg, \.pdf, or as a \.json trace"):
+        PIPELINE.save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"there is no folder .*none"):
+        PIPELINE.save(tmp_path / "none" / "t.png")
+
+
 def test_the_picture_says_what_is_in_it(tmp_path):
     PIPELINE.save(tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
