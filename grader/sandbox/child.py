@@ -22,6 +22,7 @@ from .limits import Limits
 REQUEST_FD, RESULT_FD = 3, 4
 _ABOVE = 10  # where descriptors are parked while they are sorted
 _TRACEBACK_CHARACTERS = 8000
+_TRACEBACK_ENTRIES = 100  # the last ones: without a limit on recursion there are millions
 _UNLIMITED = 1 << 40
 
 
@@ -128,7 +129,8 @@ def _describe(error: BaseException) -> dict:
     out_of_memory = isinstance(error, MemoryError)
     try:
         # The first entry is this module's call of the job.
-        lines = traceback.format_exception(type(error), error, error.__traceback__ and error.__traceback__.tb_next)
+        own = error.__traceback__ and error.__traceback__.tb_next
+        lines = traceback.format_exception(type(error), error, own, limit=-_TRACEBACK_ENTRIES)
         message, trace = str(error), "".join(lines)
     except BaseException as second:  # a hostile __str__, or no memory left to say it
         message, trace = f"(cannot be shown: {type(second).__name__})", ""

@@ -18,6 +18,9 @@ _READY_S = 30.0  # for the fork, the import of the job and the lock, on a busy m
 _KILLED_S = 10.0  # for a killed child to be reaped
 _GRACE_S = 0.2  # for pipes to reach their end once the child is dead: something may still hold them
 _MEMORY_EVERY_S = 0.05
+# Of the memory, resident: the job has used it up. It is ended a little below the limit, because Python that is refused
+# memory while it unwinds a deep stack goes on for many seconds and then raises anything.
+_FULL = 0.95
 _CHUNK = 1 << 18
 _NATIVE_OUT_OF_MEMORY = ("LLVM ERROR: out of memory", "std::bad_alloc")
 
@@ -120,7 +123,7 @@ class Watch:
             self._kill("time", f"ran for longer than {self.limits.wall_s:g} s")
         elif self.ready is not None and now >= self.next_memory_check and not self.limit_hit:
             self.next_memory_check = now + _MEMORY_EVERY_S
-            if _resident(self.pid) - self.base_rss > self.limits.memory_mb * MIB:
+            if _resident(self.pid) - self.base_rss > _FULL * self.limits.memory_mb * MIB:
                 self._kill("memory", f"used more than {self.limits.memory_mb} MB of memory")
 
     def _kill(self, status: str, detail: str) -> None:
@@ -235,7 +238,7 @@ class Watch:
             return "time", f"used more than {self.limits.cpu_s} s of processor time"
         if number == signal.SIGKILL:
             grown = self.ended["maxrss_kb"] * 1024 - self.base_rss
-            if grown > 0.9 * self.limits.memory_mb * MIB:
+            if grown > _FULL * self.limits.memory_mb * MIB:
                 return "memory", f"used up {self.limits.memory_mb} MB of memory"
             return "killed", "was killed by something outside the grader, such as a machine short of memory"
         if any(text in self.output.decode("utf-8", "replace") for text in _NATIVE_OUT_OF_MEMORY):
