@@ -57,9 +57,13 @@ def describe() -> str:
 
 def findings() -> list:
     """What the sanitizers and faults have reported so far in this process, in order."""
+    from grader.vgpu.driver.abi import LOCK
+    from grader.vgpu.driver.paging import settle
     from grader.vgpu.driver.state import driver
 
-    return list(driver.findings)
+    with LOCK:
+        settle()  # what the host has touched just now
+        return list(driver.findings)
 
 
 def spans() -> list:
@@ -77,7 +81,8 @@ def calls() -> list:
 
 
 def options():
-    """What launches are checked for, to be set: racecheck, initcheck, profile (bool), deadline (seconds or None);
+    """What is checked, to be set: racecheck, initcheck, profile (bool), deadline (seconds or None); hostcheck: without
+    racecheck, whether the host touches page-locked memory too early;
     leakcheck: whether `finish` reports memory that was never freed; announce: whether a fault is printed at once."""
     from grader.vgpu.driver.state import driver
 

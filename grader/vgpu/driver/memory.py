@@ -12,6 +12,7 @@ from grader.vgpu.driver import errors, paging, recorder
 from grader.vgpu.driver.abi import entry, opt, out, ptr, say, size, u32, u64
 from grader.vgpu.driver.clock import ALLOC_US, CLOCK
 from grader.vgpu.driver.errors import CudaError
+from grader.vgpu.driver.guard import GUARD
 from grader.vgpu.driver.state import Context, driver
 from grader.vgpu.driver.watch import WATCH
 from grader.vgpu.sanitize import host
@@ -86,6 +87,7 @@ class Allocation:
     def release(self) -> None:
         """Free it."""
         paging.drop(self)
+        GUARD.drop(self)
         for context in list(self._shown_to):
             self.hide_from(context)
         self.context.memory.free(self.address)
@@ -96,6 +98,7 @@ class Allocation:
         for context in list(self._shown_to):
             self.hide_from(context)
         paging.drop(self)
+        GUARD.drop(self)
         driver.allocations.pop(self.address, None)
         WATCH.gone(self)
         if self.kind == "device":

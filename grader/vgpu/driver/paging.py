@@ -22,6 +22,7 @@ import numpy as np
 from grader.vgpu.driver import faulting
 from grader.vgpu.driver.clock import CLOCK, HOST_FAULTS, Span, current_graph
 from grader.vgpu.driver.faulting import LEAF, NONE, READ, WRITE
+from grader.vgpu.driver.guard import GUARD
 from grader.vgpu.model.cards import timing
 
 TREE = 2 << 20
@@ -117,7 +118,10 @@ def drop(allocation) -> None:
 
 
 def _watch() -> None:
-    faulting.watch([(p.first, p.end, READ if "read_mostly" in p.allocation.advice else WRITE) for p in _live.values()])
+    faulting.watch(
+        "managed",
+        [(p.first, p.end, READ if "read_mostly" in p.allocation.advice else WRITE, LEAF) for p in _live.values()],
+    )
 
 
 def _notes() -> list[tuple[Pages, int, bool]]:
@@ -133,6 +137,7 @@ def _notes() -> list[tuple[Pages, int, bool]]:
 
 def settle() -> None:
     """Charge the host for what it has touched since the last call. Called before anything is asked of the driver."""
+    GUARD.settle()
     if not faulting.noted():
         return
     for pages, leaf, written in _notes():
@@ -151,7 +156,13 @@ def settle() -> None:
 
 @contextmanager
 def opened() -> Iterator[None]:
-    """The driver itself reads and writes managed memory: that is no touch of anybody's."""
+    """The driver itself reads and writes memory that it shares with the host: that is no touch of anybody's."""
+    with GUARD.opened(), _opened():
+        yield
+
+
+@contextmanager
+def _opened() -> Iterator[None]:
     global _depth
     if not _live:
         yield

@@ -17,6 +17,7 @@ from grader.vgpu.driver import errors, paging, recorder
 from grader.vgpu.driver.abi import say
 from grader.vgpu.driver.clock import CALL_US, CLOCK
 from grader.vgpu.driver.errors import CudaError
+from grader.vgpu.driver.guard import GUARD
 from grader.vgpu.driver.state import Context, Object, driver
 from grader.vgpu.driver.watch import WATCH
 
@@ -98,6 +99,7 @@ class Stream(Object):
         WATCH.asked(op, work)
         self.last = op
         self.pending.append(op)
+        GUARD.asked(op, work)
         return op
 
     def title(self) -> str:
@@ -109,6 +111,7 @@ class Stream(Object):
         """Forget what is queued: the context is going, or has faulted."""
         for op in self.pending:
             op.done, op.deps = True, []
+            GUARD.over(op)
         self.pending.clear()
 
 
@@ -205,6 +208,7 @@ def _execute(op: Op) -> None:
     finally:
         op.done = True
         op.deps = []
+        GUARD.over(op)
         if op in stream.pending:
             stream.pending.remove(op)  # the first: within a stream work is executed in order
 

@@ -163,7 +163,13 @@ class Driver:
         self.local = threading.local()
         self.findings: list = []
         self.options = SimpleNamespace(
-            racecheck=True, initcheck=True, leakcheck=False, profile=False, deadline=None, announce=True
+            racecheck=True,
+            hostcheck=False,
+            initcheck=True,
+            leakcheck=False,
+            profile=False,
+            deadline=None,
+            announce=True,
         )
         self.observers: list[Callable] = []  # called with (kernel, work, result, span) after each kernel
         self.capture_modes = threading.local()

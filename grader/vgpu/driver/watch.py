@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from grader.vgpu.driver import paging
+from grader.vgpu.driver.guard import GUARD
 from grader.vgpu.driver.state import driver
 from grader.vgpu.sanitize import host
 from grader.vgpu.sanitize.findings import Finding
@@ -164,7 +165,7 @@ class Watch:
         accesses = list(work.accesses(op))
         for allocation, access, name in accesses:
             for held, extents in changes:
-                if held.allocation is allocation:
+                if held.allocation is allocation and not GUARD.has_told(op.point.stream, op.point.index):
                     self._tell_change(op, held, extents, access, name)
             finding = self.history.add(allocation, access, name)
             if finding is not None:

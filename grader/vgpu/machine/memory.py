@@ -51,8 +51,8 @@ class Memory:
         self._heap: Allocation | None = None
 
     def allocate(self, nbytes: int, kind: str = "device", *, label: str | None = None) -> Allocation:
-        """A new allocation, 256-byte aligned, poisoned, marked as never written where initcheck watches it. Managed memory
-        has its pages to itself.
+        """A new allocation, 256-byte aligned, poisoned, marked as never written where initcheck watches it. Managed and
+        pinned memory have their pages to themselves.
 
         Raises ValueError for a size that is not positive or an unknown kind, MemoryError when the host has no room.
         """
@@ -60,7 +60,7 @@ class Memory:
             raise ValueError(f"an allocation needs at least one byte, not {nbytes}")
         if kind not in KINDS:
             raise ValueError(f"unknown kind of memory {kind!r}: one of {', '.join(KINDS)}")
-        paged = kind == "managed"
+        paged = kind in ("managed", "host")
         align = mmap.PAGESIZE if paged else 256
         size = nbytes + 2 * RED_ZONE + align
         try:

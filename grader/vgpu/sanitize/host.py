@@ -8,6 +8,8 @@ from .findings import Finding
 
 _LIBRARIES = tuple(str(Path(sysconfig.get_paths()[key])) for key in ("stdlib", "purelib", "platlib"))
 _OURSELVES = str(Path(__file__).parents[2])  # a replay has no line of a program either
+_KIT = str(Path(_OURSELVES, "kit"))
+_DRIVER = str(Path(_OURSELVES, "vgpu"))
 
 
 _told: tuple[str, int] | None = None
@@ -25,11 +27,24 @@ def place() -> tuple[str, int]:
         return _told
     frame = sys._getframe(1)
     while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith((*_LIBRARIES, _OURSELVES, "<")):
-            return name, frame.f_lineno
+        if _of_program(frame.f_code.co_filename):
+            return frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
     return "", 0
+
+
+def place_among(stack: list[tuple[str, int]]) -> tuple[str, int] | None:
+    """The same of a stack, (file, line) of each frame, innermost first; None when we ourselves are what it does."""
+    inner = stack[0][0] if stack else ""
+    if _told is not None:
+        return None if inner.startswith(_DRIVER) else _told
+    if inner.startswith(_OURSELVES) and not inner.startswith(_KIT):
+        return None
+    return next((at for at in stack if _of_program(at[0])), ("", 0))
+
+
+def _of_program(file: str) -> bool:
+    return not file.startswith((*_LIBRARIES, _OURSELVES, "<"))
 
 
 def finding(tool: str, kind: str, message: str) -> Finding:

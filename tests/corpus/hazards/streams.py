@@ -308,10 +308,10 @@ for stream, column in ((s, 0), (t, 16)):
 cuda.synchronize()
 
 # %% pinned source changed while the copy is under way
-# expect: racecheck, source changed, (1), says "byte"
+# expect: racecheck, source changed, (1) with (2), says "the host writes byte 28 of"
 source, x = pinned(1.0), cuda.device_array(N, np.float32)
-x.copy_to_device(source, stream=s)  # (1)
-source[7] = 5
+x.copy_to_device(source, stream=s)  # (2)
+source[7] = 5  # (1)
 s.synchronize()
 
 # %% pinned source changed after the copy
@@ -333,11 +333,11 @@ s.synchronize()
 assert (x.copy_to_host() == 1).all()
 
 # %% pinned staging buffer filled again too early
-# expect: racecheck, source changed, (1)
+# expect: racecheck, source changed, (1) with (2)
 staging, x = pinned(), cuda.device_array(4 * N, np.float32)
 for k in range(4):
-    staging[:] = k
-    x[k * N : (k + 1) * N].copy_to_device(staging, stream=s)  # (1)
+    staging[:] = k  # (1)
+    x[k * N : (k + 1) * N].copy_to_device(staging, stream=s)  # (2)
 cuda.synchronize()
 
 # %% pinned staging buffer filled again when its copy is over
@@ -360,11 +360,385 @@ s.synchronize()
 assert (y.copy_to_host() == 2).all()
 
 # %% pinned target written by the host while the copy is under way
-# expect: racecheck, host before synchronisation, (1)
+# expect: racecheck, host before synchronisation, (1) with (2)
 x, target = cuda.to_device(np.ones(N, np.float32)), pinned()
-x.copy_to_host(target, stream=s)  # (1)
-target[:] = 0.5
+x.copy_to_host(target, stream=s)  # (2)
+target[:] = 0.5  # (1)
 s.synchronize()
+
+# %% result read although nothing has been waited for
+# expect: racecheck, host before synchronisation, (1) with (2), says "the copy to the host in stream 1"
+x, host = cuda.to_device(np.ones(N, np.float32)), pinned()
+x.copy_to_host(host, stream=s)  # (2)
+total = host.sum()  # (1)
+s.synchronize()
+assert total == 0 and host.sum() == N
+
+# %% result read after its stream has been waited for
+# expect: silence
+x, host = cuda.to_device(np.ones(N, np.float32)), pinned()
+x.copy_to_host(host, stream=s)
+s.synchronize()
+assert host.sum() == N
+
+# %% result read after another stream has been waited for
+# expect: racecheck, host before synchronisation, (1) with (2), says "in stream 1"
+x, host = cuda.to_device(np.ones(N, np.float32)), pinned()
+x.copy_to_host(host, stream=s)  # (2)
+t.synchronize()
+print(host[:3])  # (1)
+s.synchronize()
+
+# %% result read after an event that was recorded before its copy
+# expect: racecheck, host before synchronisation, (1) with (2)
+x, host, done = cuda.to_device(np.ones(N, np.float32)), pinned(), cuda.event()
+done.record(s)
+x.copy_to_host(host, stream=s)  # (2)
+done.synchronize()
+assert host.max() < 2  # (1)
+s.synchronize()
+
+# %% result read after an event that was recorded behind its copy
+# expect: silence
+x, host, done = cuda.to_device(np.ones(N, np.float32)), pinned(), cuda.event()
+x.copy_to_host(host, stream=s)
+done.record(s)
+x.copy_to_device(host, stream=s)
+done.synchronize()
+assert host.sum() == N
+
+# %% result read when a query has said that it is not there
+# expect: racecheck, host before synchronisation, (1) with (2)
+x, host, done = cuda.to_device(np.ones(N, np.float32)), pinned(), cuda.event()
+x.copy_to_host(host, stream=s)  # (2)
+done.record(s)
+if not done.query():
+    print(host[5])  # (1)
+s.synchronize()
+
+# %% result read when a query has said that it is there
+# expect: silence
+x, host, done = cuda.to_device(np.ones(N, np.float32)), pinned(), cuda.event()
+x.copy_to_host(host, stream=s)
+done.record(s)
+while not done.query():
+    pass
+assert host.sum() == N
+
+# %% one half of the result is there, the other is read
+# expect: racecheck, host before synchronisation, (1) with (2), says "in stream 2"
+x, host = cuda.to_device(np.ones(2 * N, np.float32)), pinned(n=2 * N)
+x[:N].copy_to_host(host[:N], stream=s)
+x[N:].copy_to_host(host[N:], stream=t)  # (2)
+s.synchronize()
+print(host[N:].sum())  # (1)
+t.synchronize()
+
+# %% one half of the result is read while the other is under way
+# expect: silence
+x, host = cuda.to_device(np.ones(2 * N, np.float32)), pinned(n=2 * N)
+x[:N].copy_to_host(host[:N], stream=s)
+x[N:].copy_to_host(host[N:], stream=t)
+s.synchronize()
+assert host[:N].sum() == N
+t.synchronize()
+
+# %% halves that share a page: one is written to a file while the other is under way
+# expect: silence
+import os
+
+x, host = cuda.to_device(np.ones(1500, np.float32)), pinned(n=1500)
+x[:750].copy_to_host(host[:750], stream=s)
+s.synchronize()
+x[750:].copy_to_host(host[750:], stream=t)
+with open(os.devnull, "wb", buffering=0) as file:
+    assert file.write(memoryview(host[:750]).cast("B")) == 3000
+assert host[:750].sum() == 750
+host[:750] = 2
+t.synchronize()
+assert host.sum() == 2250
+
+# %% elements that no copy touches, in the page that one is writing
+# expect: silence
+x, host = cuda.to_device(np.ones(100, np.float32)), pinned()
+x.copy_to_host(host[:100], stream=s)
+host[100:] = 3
+assert host[100] == 3
+s.synchronize()
+assert host[:100].sum() == 100
+
+# %% a sum for each stream, of which one is there
+# expect: silence
+x, sums = cuda.to_device(np.arange(2, dtype=np.float32)), pinned(n=2)
+x[:1].copy_to_host(sums[:1], stream=s)
+x[1:].copy_to_host(sums[1:], stream=t)
+t.synchronize()
+assert sums[1] == 1
+s.synchronize()
+
+# %% a sum for each stream, of which none is there
+# expect: racecheck, host before synchronisation, (1) with (2), says "byte 4 of"
+x, sums = cuda.to_device(np.arange(2, dtype=np.float32)), pinned(n=2)
+x[:1].copy_to_host(sums[:1], stream=s)
+x[1:].copy_to_host(sums[1:], stream=t)  # (2)
+print(float(sums[1]))  # (1)
+cuda.synchronize()
+
+# %% results of one stream read in two places: one wait would do
+# expect: racecheck, host before synchronisation, (1) with (2)
+x, one, two = cuda.to_device(np.ones(N, np.float32)), pinned(), pinned()
+x.copy_to_host(one, stream=s)  # (2)
+x.copy_to_host(two, stream=s)
+print(one.sum())  # (1)
+print(two.sum())
+s.synchronize()
+
+# %% results read by a function of the program's
+# expect: racecheck, host before synchronisation, (1) with (2)
+
+
+def norm(a):
+    return np.sqrt(
+        np.dot(a, a)  # (1)
+    )
+
+
+x, host = cuda.to_device(np.ones(N, np.float32)), pinned()
+x.copy_to_host(host, stream=s)  # (2)
+print(norm(host))
+s.synchronize()
+
+# %% result read by another thread of the host, which did not wait
+# expect: racecheck, host before synchronisation, (1) with (2)
+import threading
+
+x, host = cuda.to_device(np.ones(N, np.float32)), pinned()
+x.copy_to_host(host, stream=s)  # (2)
+
+
+def use():
+    print(host.sum())  # (1)
+
+
+thread = threading.Thread(target=use)
+thread.start()
+thread.join()
+s.synchronize()
+
+# %% result read by a thread when another has waited
+# expect: silence
+import threading
+
+x, host = cuda.to_device(np.ones(N, np.float32)), pinned()
+x.copy_to_host(host, stream=s)
+
+
+def wait():
+    cuda.current_context()
+    s.synchronize()
+
+
+waiting = threading.Thread(target=wait)
+waiting.start()
+waiting.join()
+assert host.sum() == N
+
+# %% pinned source set to what it is already, too early
+# expect: racecheck, source changed, (1) with (2)
+source, x = pinned(1.0), cuda.device_array(N, np.float32)
+x.copy_to_device(source, stream=s)  # (2)
+source[:] = 1  # (1)
+s.synchronize()
+
+# %% pinned source read while its copy is under way
+# expect: silence
+source, x = pinned(1.0), cuda.device_array(N, np.float32)
+x.copy_to_device(source, stream=s)
+assert source.sum() == N
+s.synchronize()
+
+# %% results consumed from two buffers in turn, each when its event has come
+# expect: silence
+x, out = cuda.to_device(np.ones(8 * N, np.float32)), cuda.device_array(8 * N, np.float32)
+hosts, done, total = [pinned(), pinned()], [cuda.event(), cuda.event()], 0
+for k in range(9):
+    if k < 8:
+        chunk = slice(k * N, (k + 1) * N)
+        scale[8, 128, s](x[chunk], out[chunk])
+        out[chunk].copy_to_host(hosts[k % 2], stream=s)
+        done[k % 2].record(s)
+    if k:
+        done[(k - 1) % 2].synchronize()
+        total += hosts[(k - 1) % 2].sum()
+assert total == 16 * N
+
+# %% results consumed from two buffers in turn, without waiting for the newer one
+# expect: racecheck, host before synchronisation, (1) with (2)
+x, out = cuda.to_device(np.ones(8 * N, np.float32)), cuda.device_array(8 * N, np.float32)
+hosts, done, total = [pinned(), pinned()], [cuda.event(), cuda.event()], 0
+for k in range(8):
+    chunk = slice(k * N, (k + 1) * N)
+    scale[8, 128, s](x[chunk], out[chunk])
+    out[chunk].copy_to_host(hosts[k % 2], stream=s)  # (2)
+    done[k % 2].record(s)
+    done[(k - 1) % 2].synchronize()
+    total += hosts[k % 2].sum()  # (1)
+s.synchronize()
+
+# %% ring of staging buffers, each filled again when its event has come
+# expect: silence
+ring, free = [pinned(), pinned(), pinned()], [cuda.event() for _ in range(3)]
+x = cuda.device_array(12 * N, np.float32)
+for k in range(12):
+    free[k % 3].synchronize()
+    ring[k % 3][:] = k
+    x[k * N : (k + 1) * N].copy_to_device(ring[k % 3], stream=s)
+    free[k % 3].record(s)
+s.synchronize()
+assert (x.copy_to_host() == np.repeat(np.arange(12), N)).all()
+
+# %% ring of staging buffers whose events are recorded before the copies
+# expect: racecheck, source changed, (1) with (2)
+ring, free = [pinned(), pinned(), pinned()], [cuda.event() for _ in range(3)]
+x = cuda.device_array(12 * N, np.float32)
+for k in range(12):
+    free[k % 3].synchronize()
+    ring[k % 3][:] = k  # (1)
+    free[k % 3].record(s)
+    x[k * N : (k + 1) * N].copy_to_device(ring[k % 3], stream=s)  # (2)
+s.synchronize()
+
+# %% mapped array as the target of a copy, read too early
+# expect: racecheck, host before synchronisation, (1) with (2)
+x, host = cuda.to_device(np.ones(N, np.float32)), cuda.mapped_array(N, np.float32)
+host[:] = 0
+call(driver.cuMemcpyAsync(pointer(host), pointer(x), 4 * N, int(s.handle)))  # (2)
+print(host[N - 1])  # (1)
+s.synchronize()
+
+# %% mapped array as the target of a copy, read in time
+# expect: silence
+x, host = cuda.to_device(np.ones(N, np.float32)), cuda.mapped_array(N, np.float32)
+host[:] = 0
+call(driver.cuMemcpyAsync(pointer(host), pointer(x), 4 * N, int(s.handle)))
+s.synchronize()
+assert host.sum() == N
+
+# %% array that is page-locked for a while, read before its copy is over
+# expect: racecheck, host before synchronisation, (1) with (2)
+x, host = cuda.to_device(np.ones(16 * N, np.float32)), np.zeros(16 * N, np.float32)
+with cuda.pinned(host):
+    x.copy_to_host(host, stream=s)  # (2)
+    print(host[8 * N])  # (1)
+    s.synchronize()
+
+# %% array that is page-locked for a while, read when its copy is over
+# expect: silence
+x, host = cuda.to_device(np.ones(16 * N, np.float32)), np.zeros(16 * N, np.float32)
+with cuda.pinned(host):
+    x.copy_to_host(host, stream=s)
+    s.synchronize()
+assert host.sum() == 16 * N
+
+# %% pinned memory that a memset is filling, read too early
+# expect: racecheck, host before synchronisation, (1) with (2), says "the memset in stream 1"
+host = pinned()
+call(driver.cuMemsetD32Async(host.ctypes.data, 0x3F800000, N, int(s.handle)))  # (2)
+print(host[0])  # (1)
+s.synchronize()
+assert host.sum() == N
+
+# %% pinned buffer of cuda.core, read before its copy is over
+# expect: racecheck, host before synchronisation, (1) with (2)
+from cuda.core import Device, LegacyPinnedMemoryResource
+
+device = Device()
+device.set_current()
+stream = device.create_stream()
+x, buffer = device.allocate(4 * N, stream=stream), LegacyPinnedMemoryResource().allocate(4 * N)
+host = np.from_dlpack(buffer).view(np.float32)
+host[:] = 0
+stream.sync()
+x.copy_to(buffer, stream=stream)  # (2)
+print(host[0])  # (1)
+stream.sync()
+
+# %% pinned buffer of cuda.core, read when its copy is over
+# expect: silence
+from cuda.core import Device, LegacyPinnedMemoryResource
+
+device = Device()
+device.set_current()
+stream = device.create_stream()
+x, buffer = device.allocate(4 * N, stream=stream), LegacyPinnedMemoryResource().allocate(4 * N)
+host = np.from_dlpack(buffer).view(np.float32)
+host[:] = 1
+x.copy_from(buffer, stream=stream)
+assert host[5] == 1
+stream.sync()
+host[:] = 0
+x.copy_to(buffer, stream=stream)
+stream.sync()
+assert host.sum() == N
+
+# %% graph whose copy to pinned memory is not waited for
+# expect: racecheck, host before synchronisation, (1) with (2), says "in a graph in stream 1"
+x, host = cuda.to_device(np.ones(N, np.float32)), pinned()
+call(driver.cuStreamBeginCapture(int(s.handle), driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+x.copy_to_host(host, stream=s)
+graph = call(driver.cuStreamEndCapture(int(s.handle)))
+made = call(driver.cuGraphInstantiate(graph, 0))
+assert host.sum() == 0  # capturing copies nothing
+call(driver.cuGraphLaunch(made, int(s.handle)))  # (2)
+print(host.sum())  # (1)
+s.synchronize()
+
+# %% graph whose copy to pinned memory is waited for, again and again
+# expect: silence
+x, host = cuda.to_device(np.ones(N, np.float32)), pinned()
+call(driver.cuStreamBeginCapture(int(s.handle), driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+x.copy_to_host(host, stream=s)
+graph = call(driver.cuStreamEndCapture(int(s.handle)))
+made = call(driver.cuGraphInstantiate(graph, 0))
+for _ in range(3):
+    host[:] = 0
+    call(driver.cuGraphLaunch(made, int(s.handle)))
+    s.synchronize()
+    assert host.sum() == N
+
+# %% host function looks at the result, in the stream's order
+# expect: silence
+import ctypes
+
+x, host, seen = cuda.to_device(np.ones(N, np.float32)), pinned(), []
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def look(_):
+    seen.append(host.sum())
+
+
+x.copy_to_host(host, stream=s)
+call(driver.cuLaunchHostFunc(int(s.handle), driver.CUhostFn(ctypes.cast(look, ctypes.c_void_p).value), 0))
+s.synchronize()
+assert seen == [N]
+
+# %% pinned memory freed, which waits, while its copy is under way
+# expect: silence
+x = cuda.to_device(np.ones(N, np.float32))
+for _ in range(8):
+    memory = call(driver.cuMemAllocHost(4 * N))
+    call(driver.cuMemcpyDtoHAsync(memory, pointer(x), 4 * N, int(s.handle)))
+    call(driver.cuMemFreeHost(memory))
+    again = pinned(1.0)
+    assert again.sum() == N
+
+# %% copy that waits by itself, behind work of a stream that the default stream waits for
+# expect: silence
+x, host = cuda.to_device(np.ones(N, np.float32)), pinned()
+scale[8, 128, s](x, x)
+x.copy_to_host(host)
+assert host.sum() == 2 * N
 
 # %% mapped array changed while the kernel is queued
 # expect: racecheck, source changed, (1), says "kernel scale"
