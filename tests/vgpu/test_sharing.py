@@ -111,6 +111,21 @@ def test_a_stream_of_high_priority_goes_first():
     assert max(s.end_us for s in rest) - min(s.start_us for s in rest) == pytest.approx(5 * alone, rel=0.1)
 
 
+def test_copies_take_no_notice_of_priorities():
+    n = 1 << 20
+    here, there = (cuda.pinned_array(n, np.float32) for _ in range(2))
+    a, b = (cuda.device_array(n, np.float32) for _ in range(2))
+    low = cuda.external_stream(int(call(cu.cuStreamCreateWithPriority(1, 0))))
+    high = cuda.external_stream(int(call(cu.cuStreamCreateWithPriority(1, -5))))
+    cuda.synchronize()
+    start = len(grader.vgpu.spans())
+    for _ in range(3):
+        a.copy_to_device(here, stream=low)
+    b.copy_to_device(there, stream=high)
+    *before, urgent = sorted(spans(start, "h2d"), key=lambda s: s.start_us)
+    assert len(before) == 3 and len({s.stream for s in before}) == 1 and urgent.stream != before[0].stream
+
+
 def test_without_priorities_kernels_take_turns_in_the_order_of_launch():
     out = cuda.device_array(BLOCK * SMS * 2, np.float32)
     one, two = (cuda.external_stream(int(stream())) for _ in range(2))

@@ -22,6 +22,10 @@ from grader.vgpu.driver.state import Context, Object, driver
 from grader.vgpu.driver.watch import WATCH
 
 _sequence = itertools.count(1)
+# Stream priorities "have no effect on host-to-device and device-to-host memory operations" (cuStreamCreateWithPriority).
+# Such copies are put on their engines as soon as they are ready, in the order of submission.
+_WITHOUT_PRIORITY = ("h2d", "d2h")
+_FIRST = -100  # before every priority
 
 
 class Op:
@@ -172,7 +176,7 @@ def _complete(*ops: Op | None) -> None:
 
 
 def _in_turn(wanted: dict[int, Op]) -> list[Op]:
-    """In the order of submission; where streams' priorities differ, what is ready of the highest one first."""
+    """In the order of submission; where streams' priorities differ, the kernels that are ready of the highest one first."""
     if len({op.stream.priority for op in wanted.values()}) < 2:
         return [wanted[seq] for seq in sorted(wanted)]
     waits_for = {seq: {dep.seq for dep in op.deps if dep.seq in wanted} for seq, op in wanted.items()}
@@ -180,7 +184,7 @@ def _in_turn(wanted: dict[int, Op]) -> list[Op]:
     for seq, deps in waits_for.items():
         for dep in deps:
             followers.setdefault(dep, []).append(seq)
-    ready = [(wanted[seq].stream.priority, seq) for seq, deps in waits_for.items() if not deps]
+    ready = [(_turn(wanted[seq]), seq) for seq, deps in waits_for.items() if not deps]
     heapq.heapify(ready)
     out = []
     while ready:
@@ -189,8 +193,12 @@ def _in_turn(wanted: dict[int, Op]) -> list[Op]:
         for other in followers.get(seq, ()):
             waits_for[other].discard(seq)
             if not waits_for[other]:
-                heapq.heappush(ready, (wanted[other].stream.priority, other))
+                heapq.heappush(ready, (_turn(wanted[other]), other))
     return out
+
+
+def _turn(op: Op) -> int:
+    return _FIRST if op.work.kind in _WITHOUT_PRIORITY else op.stream.priority
 
 
 def _execute(op: Op) -> None:
