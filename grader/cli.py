@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     p = command(
-        "grade", _grade, "grade submissions: .py files, notebooks or folders of them",
+        "grade", _grade, "grade submissions: .py files, notebooks, folders or archives (.zip, .tar.gz) of them",
         s0="graded, whatever the verdicts",
         s2="not usable as given; where only some of the paths are not, the others are graded",
         s3="the grader failed: on a submission (IE), at its start, or when it wrote a report",

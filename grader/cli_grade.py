@@ -57,7 +57,7 @@ def _twice(tasks: list) -> str | None:
 def _grade_all(args: argparse.Namespace, tasks: list, spec: str, store: Store) -> int:
     """Open a bench, grade, write and show; the exit status."""
     console, records = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False), {}
-    start, interrupted = time.perf_counter(), False
+    start, interrupted, full = time.perf_counter(), False, ""
     jobs = 1 if spec.startswith("cuda") else args.jobs or _worth_while(len(tasks))
     open_bench = partial(Bench, spec, trust=args.trust_submissions)
     try:
@@ -79,20 +79,24 @@ def _grade_all(args: argparse.Namespace, tasks: list, spec: str, store: Store) -
                     progress.show(record)
         except KeyboardInterrupt:
             interrupted = True
+        except Unusable as e:  # the disk is full, say: what is done is reported all the same
+            full = str(e)
         progress.end()
     done = [records[i] for i in sorted(records)]
     if interrupted:
         where = f"kept in {args.results}" if args.results else "not kept: --results FILE keeps them"
         print(f"interrupted; {len(done)} of {len(tasks)} were graded, and are {where}", file=sys.stderr)
+    if full:
+        print(f"grader: {full}; {len(done)} of {len(tasks)} were graded", file=sys.stderr)
     if not done:
-        return INTERRUPTED
+        return FAILED if full else INTERRUPTED
     failed = _write_reports(args, done)
     _show(console, done, args.detail or len(done) == 1)
     refused = {i for i in records if isinstance(tasks[i][0], batch.Refused)}
     fresh = [records[i] for i in sorted(records.keys() - kept - refused)]
     took = time.perf_counter() - start - warm
     console.print(_pace(fresh, len(kept & records.keys()), len(refused), warm, took, jobs))
-    if _complain(done):
+    if _complain(done) or full:
         failed = FAILED
     return INTERRUPTED if interrupted else failed
 
@@ -143,21 +147,28 @@ def _check_files(args: argparse.Namespace) -> None:
 
 
 def _write_reports(args: argparse.Namespace, records: list[dict]) -> int:
-    """Every file that was asked for; the exit status."""
-    try:
-        if args.json:
-            files.write(args.json, json.dumps(records, indent=1))
-        if args.html:
-            files.write(args.html, report.page(records))
-        if args.junit:
-            files.write(args.junit, junit.document(records))
-        if args.pages:
-            for name, text in report.pages(records):
-                files.write(os.path.join(args.pages, name), text)
-        return _gradescope(args.gradescope, records) if args.gradescope else 0
-    except files.Unwritable as e:
-        print(f"grader: {e}", file=sys.stderr)
-        return FAILED
+    """Every file that was asked for, whatever becomes of the others; the exit status."""
+    wanted = [
+        (args.json, lambda path: files.write(path, json.dumps(records, indent=1))),
+        (args.html, lambda path: files.write(path, report.page(records))),
+        (args.junit, lambda path: files.write(path, junit.document(records))),
+        (args.pages, lambda path: _write_pages(path, records)),
+        (args.gradescope, lambda path: _gradescope(path, records)),
+    ]
+    status = 0
+    for path, write in wanted:
+        try:
+            if path and write(path):
+                status = FAILED
+        except files.Unwritable as e:
+            print(f"grader: {e}", file=sys.stderr)
+            status = FAILED
+    return status
+
+
+def _write_pages(folder: str, records: list[dict]) -> None:
+    for name, text in report.pages(records):
+        files.write(os.path.join(folder, name), text)
 
 
 def _worth_while(tasks: int) -> int:

@@ -38,7 +38,8 @@ def timeline(shell, line: str, cell: str) -> None:
     from IPython.core.error import UsageError
 
     from grader.vgpu.driver.clock import Span
-    from grader.vgpu.timeline import Timeline, target
+    from grader.vgpu.targets import target
+    from grader.vgpu.timeline import Timeline
 
     asked = _read(line)
     try:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from grader import vgpu
-from grader.vgpu.devices import DEFAULT
-from grader.vgpu.timeline import Timeline, target
+from grader.vgpu.devices import DEFAULT, parse
+from grader.vgpu.jit.compile import version_dir
+from grader.vgpu.targets import target
 
 FOUND = 1  # exit status where the script succeeded and the sanitizers did not agree
 
@@ -36,6 +37,9 @@ def run(
         raise FileNotFoundError(f"there is no script {script!r}")
     if timeline:
         target(timeline)
+    parse(device)
+    if not version_dir().exists():
+        say("first run of this version here: compiling the virtual GPU, about half a minute")
     vgpu.activate(device)
     say(banner())
     profiles = _watch_kernels() if profile else None
@@ -43,6 +47,8 @@ def run(
     if profiles is not None:
         say(str(profiles))
     if timeline:
+        from grader.vgpu.timeline import Timeline
+
         shown = Timeline.now()
         shown.save(timeline)
         say(f"{timeline}: {shown.summary()}")

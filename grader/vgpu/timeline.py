@@ -14,8 +14,8 @@ from pathlib import Path
 
 from grader.vgpu.driver.clock import HOST_FAULTS, Span
 from grader.vgpu.names import short_name
+from grader.vgpu.targets import PICTURES, target
 
-PICTURES = (".png", ".svg", ".pdf")
 COPIES = {"h2d", "d2h", "p2p", "prefetch"}
 _WORDS = {
     "kernel": "kernel",
@@ -165,7 +165,7 @@ class Timeline:
         return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"times": self.how}}
 
     def save(self, path: str | Path) -> None:
-        """Write a picture (.png, .svg, .pdf) or the trace (.json). ValueError for another name, see `target`."""
+        """Write a picture (.png, .svg, .pdf) or the trace (.json). ValueError for another name, see `targets`."""
         path = target(path)
         if path.suffix.lower() in PICTURES:
             self.figure().savefig(path, dpi=150, bbox_inches="tight")
@@ -197,18 +197,6 @@ class Timeline:
 
     def __repr__(self) -> str:
         return f"<Timeline: {self.summary()}>"
-
-
-def target(path: str | Path) -> Path:
-    """Where a timeline is to be saved; asked before there is one. ValueError says what is wrong with it."""
-    path = Path(path)
-    if path.suffix.lower() not in (*PICTURES, ".json"):
-        raise ValueError(
-            f"{path}: a timeline is saved as a picture, {', '.join(PICTURES)}, or as a .json trace for ui.perfetto.dev"
-        )
-    if not path.parent.is_dir():
-        raise ValueError(f"{path} cannot be written: there is no folder {path.parent}")
-    return path
 
 
 def _on_device(span: Span) -> bool:

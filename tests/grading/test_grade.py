@@ -132,10 +132,24 @@ def test_a_result_is_kept_and_not_made_twice(tmp_path):
     assert again == first | {"submission": "moved/anna.py"}
 
 
-def test_another_seed_policy_device_or_file_is_another_result():
+def test_another_seed_policy_device_sandbox_or_file_is_another_result():
     cards = [{"spec": "cuda:0", "name": name, "driver": driver} for name in ("A", "B") for driver in (1, 2)]
-    keys = {key(submission(a), PROBLEM, card, s) for a in ("x", "y") for card in cards for s in (None, 1)}
-    assert len(keys) == 16
+    keys = {
+        key(submission(a), PROBLEM, card, level, s)
+        for a in ("x", "y") for card in cards for level in (0, 1, 2) for s in (None, 1)
+    }  # fmt: skip
+    assert len(keys) == 48
+
+
+def test_a_result_got_under_another_sandbox_is_not_reused(tmp_path):
+    weak, strong = FakeBench(), FakeBench()
+    weak.level = 0
+    with Store(str(tmp_path / "r.db")) as store:
+        first = batch.grade_one(submission("right"), PROBLEM, weak, store, None)
+        second = batch.grade_one(submission("right"), PROBLEM, strong, store, None)
+        assert batch.grade_one(submission("right"), PROBLEM, weak, store, None) == first
+    assert strong.device.calls > 0
+    assert (first["sandbox_level"], second["sandbox_level"]) == (0, strong.level)
 
 
 def test_a_result_outlives_changes_of_what_decides_no_verdict_only():
@@ -273,7 +287,7 @@ FILES = ("--json", "--html", "--junit", "--gradescope", "--results")
         *((["grade", "x.py", option, "."], "is a folder: name a file") for option in FILES),
         (["grade", "x.py", "--pages", "gone/deep"], "there is no folder gone"),
         (["grade", "transpose.py", "--device", "virtual", "--results", "transpose.py"], "file is not a database"),
-        (["run", "--timeline", "x.foo", "transpose.py"], "name a .png, .svg, .pdf file, or a .json"),
+        (["run", "--timeline", "x.foo", "transpose.py"], "as a picture, .png, .svg, .pdf, or as a .json"),
         (["run", "--timeline", "gone/x.png", "transpose.py"], "there is no folder gone"),
         (["grade", "a\x1b[2J.py"], "a\\x1b[2J.py"),
     ],
@@ -321,6 +335,43 @@ def test_what_was_graded_before_is_said_to_be_kept(tmp_path, monkeypatch, capsys
 def test_what_was_never_run_has_no_sandbox_level():
     refused = batch.Refused("x.py", "x.py is a folder")
     assert batch.refuse(refused, PROBLEM, FakeBench(), 1)["sandbox_level"] is None
+
+
+def test_a_disk_that_gets_full_loses_nothing_that_was_graded(tmp_path, monkeypatch, capsys):
+    def put(store, key, record):
+        if record["submission"].endswith("_b.py"):
+            raise results.Unusable("kept.db cannot hold results: database or disk is full")
+        return kept(store, key, record)
+
+    kept = results.Store.put
+    monkeypatch.setattr(results.Store, "put", put)
+    monkeypatch.setattr("grader.cli_grade.Bench", FakeBench)
+    monkeypatch.chdir(tmp_path)
+    for name, answer in (("a", "right"), ("b", "zeros"), ("c", "slow")):
+        (tmp_path / f"transpose_{name}.py").write_text(answer)
+    arguments = ["grade", ".", "--device", "virtual", "--results", "kept.db", "--json", "out.json", "--jobs", "1"]
+    assert cli.main(arguments) == 3
+    said = capsys.readouterr()
+    assert "database or disk is full; 1 of 3 were graded" in said.err and "AC" in said.out
+    assert [r["submission"] for r in json.loads((tmp_path / "out.json").read_text())] == ["./transpose_a.py"]
+
+
+def test_a_report_that_cannot_be_written_does_not_keep_the_others_from_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("grader.cli_grade.Bench", FakeBench)
+    (tmp_path / "transpose_right.py").write_text("right")
+    arguments = [
+        "grade",
+        str(tmp_path),
+        "--device",
+        "virtual",
+        "--json",
+        "/dev/full",
+        "--junit",
+        str(tmp_path / "j.xml"),
+    ]
+    assert cli.main(arguments) == 3
+    assert "/dev/full cannot be written: No space left on device" in capsys.readouterr().err
+    assert (tmp_path / "j.xml").read_text().startswith("<?xml")
 
 
 def test_a_fault_of_the_grader_is_exit_status_3(tmp_path, monkeypatch, capsys):

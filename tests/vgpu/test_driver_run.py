@@ -6,6 +6,8 @@ import textwrap
 
 import pytest
 
+from grader.vgpu import run as vgpu_run
+
 
 @pytest.fixture
 def run(tmp_path):
@@ -36,8 +38,22 @@ print(d.copy_to_host()[0])
 
 def test_the_first_line_says_which_device_and_that_times_are_modelled(run):
     done = run("print('hello')")
-    assert done.stderr == "grader: virtual GPU: NVIDIA H100 80GB HBM3; times are modelled, not measured\n"
+    assert done.stderr.splitlines()[0] == "grader: virtual GPU: NVIDIA H100 80GB HBM3; times are modelled, not measured"
     assert (done.stdout, done.returncode) == ("hello\n", 0)
+
+
+def test_the_first_run_on_a_machine_says_beforehand_that_it_takes_a_while(tmp_path, monkeypatch, capsys):
+    def activate(name):
+        raise ValueError("here it would compile")
+
+    monkeypatch.setattr(vgpu_run, "version_dir", lambda: tmp_path / "none")
+    monkeypatch.setattr("grader.vgpu.activate", activate)
+    (tmp_path / "script.py").touch()
+    with pytest.raises(ValueError, match="here it would compile"):
+        vgpu_run.run(str(tmp_path / "script.py"))
+    assert capsys.readouterr().err == (
+        "grader: first run of this version here: compiling the virtual GPU, about half a minute\n"
+    )
 
 
 def test_arguments_name_and_exit_status_are_the_scripts(run):
