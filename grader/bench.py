@@ -1,6 +1,6 @@
 """What grading keeps warm between submissions: the process for student code, the device, the trusted programs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -9,7 +9,7 @@ import numpy as np
 
 from grader import caches, devices
 from grader.devices import Device, Run
-from grader.evidence import BuildError, Built, Side, Timing
+from grader.evidence import Arrays, BuildError, Built, Draw, Side, Timing
 from grader.measure.sizing import timed_case
 from grader.problems.model import Array, Case, Kernel, Problem
 from grader.program import Program, ProgramError
@@ -17,10 +17,10 @@ from grader.sandbox import VERDICTS, Limits, Outcome, SandboxError, Zygote, doct
 from grader.submission import Cell
 
 LIMITS = Limits(cpu_s=30, wall_s=40, memory_mb=3072, header_kb=32 << 10, threads=True)
+LIVE = replace(LIMITS, result_mb=256)  # what the host computes comes back as bytes
 _SAID = {
     "time": "the Python code of the submission did not end in time: is there an endless loop outside the kernel?",
     "memory": "the submission needs too much memory",
-    "output": "the submission prints too much",
     "violation": "the submission tried what no exercise needs; held for review",
 }
 
@@ -74,31 +74,62 @@ class Bench:
         definitions alone are tried, so that it does not cost the answer. A process that is gone, by `os._exit` or by a
         crash, gets no second try: whoever wants an answer graded has to let it come to that.
         """
-        built = self._record(cells, problem, cases, definitions=False)
+        named = {case.name: case for case in cases}
+        built = self._record(cells, problem, named, definitions=False)
         if built.error is None or built.error.code != "RTE" or built.status not in ("ok", "error"):
             return built
-        again = self._record(cells, problem, cases, definitions=True)
+        again = self._record(cells, problem, named, definitions=True)
         if again.error:
             return built
         said = f"graded by its definitions alone, because running all of it failed: {built.error.message}"
         flags = ("only its definitions were run",)
-        return replace(again, failed_cells=(*built.failed_cells, said), output=built.output, flags=flags)
+        failed = (*built.failed_cells, said)
+        return replace(again, failed_cells=failed, output=built.output, flags=flags, definitions=True)
 
-    def _record(self, cells: Sequence[Cell], problem: Problem, cases: Sequence[Case], definitions: bool) -> Built:
+    def record_for(
+        self, cells: Sequence[Cell], problem: Problem, built: Built, draws: Sequence[Draw]
+    ) -> tuple[Built, list[Program]]:
+        """The program for each draw, recorded in a new locked child that is given these inputs; see `grader.live`.
+
+        The child sees no answer. And what is known of the submission then: with an error there are no programs.
+        """
+        named = {str(k): case for k, (case, _) in enumerate(draws)}
+        again = self._record(cells, problem, named, built.definitions, [inputs for _, inputs in draws])
+        programs = list(again.programs.values())
+        by_case, more = dict(built.programs), list(built.more)
+        for (case, _), program in zip(draws, programs, strict=False):
+            if case.name in by_case:
+                more.append((case.name, by_case[case.name]))
+            by_case[case.name] = program
+        known = replace(built, error=again.error, status=again.status, programs=by_case, more=tuple(more))
+        return known, programs
+
+    def _record(
+        self,
+        cells: Sequence[Cell],
+        problem: Problem,
+        cases: Mapping[str, Case],
+        definitions: bool,
+        inputs: Sequence[Arrays] = (),
+    ) -> Built:
+        calls, blobs = [_call(problem, case) | {"name": name} for name, case in cases.items()], []
+        for call, arrays in zip(calls, inputs, strict=False):
+            call["inputs"] = {name: len(blobs) + k for k, name in enumerate(arrays)}
+            blobs += [np.ascontiguousarray(array).tobytes() for array in arrays.values()]
         request = {
             "cells": [[c.label, c.source] for c in cells],
             "definitions": definitions,
             "entry": _entry(problem),
-            "cases": [_call(problem, case) for case in cases],
+            "cases": calls,
         }
-        outcome = self._students.run("grader.jobs:record", request, [], LIMITS)
+        outcome = self._students.run("grader.jobs:record", request, blobs, LIVE if inputs else LIMITS)
         self.protections = outcome.protections
         if outcome.status != "ok":
             # An exception that no code of the submission's let through may be the grader's own.
             flags = ("its process failed outside of its own code",) if outcome.status == "error" else ()
             return Built(error=_ended(outcome), output=outcome.output, flags=flags, status=outcome.status)
         try:
-            return _checked(outcome, problem, cases)
+            return _checked(outcome, problem, cases, live=bool(inputs))
         except ProgramError as e:
             said = f"what the submission's process sent is no recording: {e}"
             return Built(error=BuildError("RTE", said), output=outcome.output)
@@ -151,6 +182,8 @@ class Bench:
         built = self.record([Cell(f"{side}.py", problem.source(side))], problem, [case])
         if built.error:
             raise RuntimeError(f"{side} of {problem.name}: {built.error.message}\n{built.error.detail}")
+        if built.live:
+            raise RuntimeError(f"{side} of {problem.name} must not depend on its inputs, and does: {built.live}")
         return built.programs[case.name]
 
 
@@ -180,30 +213,42 @@ def _call(problem: Problem, case: Case) -> dict:
     return {"name": case.name, "args": args, **launch}
 
 
-def _checked(outcome: Outcome, problem: Problem, cases: Sequence[Case]) -> Built:
-    """Everything in the outcome was chosen by the student's process. ProgramError when it is no recording."""
-    failed, error, parts = _taken_apart(outcome, cases)
+def _checked(outcome: Outcome, problem: Problem, cases: Mapping[str, Case], live: bool) -> Built:
+    """Everything in the outcome was chosen by the student's process. ProgramError when it is no recording.
+
+    live: the inputs were given to it, so that there must be programs.
+    """
+    failed, error, reason, parts = _taken_apart(outcome, cases, live)
     if error:
         flag = outcome.header["error"].get("flag")
         return Built({}, error, failed, outcome.output, flags=(str(flag)[:200],) if flag else ())
+    if reason:
+        return Built({}, None, failed, outcome.output, live=reason)
     programs = {}
-    for case, (header, blobs) in zip(cases, parts, strict=True):
-        programs[case.name] = Program.from_parts(header, blobs)
-        _check_arrays(programs[case.name], problem, case)
+    for (name, case), (header, blobs) in zip(cases.items(), parts, strict=True):
+        programs[name] = Program.from_parts(header, blobs)
+        _check_arrays(programs[name], problem, case)
     return Built(programs, None, failed, outcome.output)
 
 
-def _taken_apart(outcome: Outcome, cases: Sequence[Case]) -> tuple[tuple[str, ...], BuildError | None, list[tuple]]:
-    """(cells that failed, error, (header, blobs) for each case). What Python raises here, the reply's form is to blame for."""
+def _taken_apart(
+    outcome: Outcome, cases: Iterable[str], live: bool
+) -> tuple[tuple[str, ...], BuildError | None, str, list[tuple]]:
+    """(cells that failed, error, why it depends on its inputs, (header, blobs) for each case).
+
+    What Python raises here, the reply's form is to blame for.
+    """
     header = outcome.header
     try:
         failed = tuple(str(c)[:2000] for c in list(header["failed_cells"])[:100])
         if header["error"] is not None:
             code = header["error"]["code"] if header["error"]["code"] in ("CE", "RTE", "TLE") else "RTE"
             error = BuildError(code, str(header["error"]["message"])[:4000], str(header["error"]["detail"])[:4000])
-            return failed, error, []
-        replies = [header["programs"][case.name] for case in cases]
-        return failed, None, [(parts, [outcome.blobs[i] for i in places]) for parts, places in replies]
+            return failed, error, "", []
+        if header["live"] and not live:
+            return failed, None, " ".join(str(header["live"]).split())[:600] or "it says so", []
+        replies = [header["programs"][name] for name in cases]
+        return failed, None, "", [(parts, [outcome.blobs[i] for i in places]) for parts, places in replies]
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as e:
         raise ProgramError(f"the reply is not of the right form: {type(e).__name__}") from None
 
@@ -224,6 +269,8 @@ _KINDS = {"pinned": "host"}  # Array.where -> Buffer.kind, where they differ
 
 def _ended(outcome: Outcome) -> BuildError:
     message = _SAID.get(outcome.status, outcome.detail)
+    if outcome.status == "output":
+        message = f"the submission {outcome.detail}"
     detail = outcome.error.traceback if outcome.error else ""
     if outcome.status == "error" and outcome.error:
         message = f"the submission's process failed: {outcome.error.type}: {outcome.error.message}"

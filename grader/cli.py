@@ -257,9 +257,12 @@ def _is_program(path: str) -> bool:
 
 def _recorded(args: argparse.Namespace):
     """The program of one size of a submission. ValueError says why there is none."""
+    import numpy as np
+
     from grader import problems
     from grader import submission as submissions
     from grader.bench import Bench
+    from grader.evidence import Draw
 
     found = submissions.read(args.path)
     names = (problems.get(args.exercise).name,) if args.exercise else found.exercises
@@ -272,6 +275,10 @@ def _recorded(args: argparse.Namespace):
         raise ValueError(f"{problem.name} has no size {wanted!r}; there are {', '.join(map(repr, cases))}")
     with Bench(args.device, trust=args.trust_submissions) as bench:
         built = bench.record(found.cells, problem, [cases[wanted]])
+        if built.live:
+            print(f"{built.live}; this is what it asks for with one set of inputs", file=sys.stderr)
+            draw = Draw(cases[wanted], problem.inputs(np.random.default_rng(), cases[wanted].sizes))
+            built, _ = bench.record_for(found.cells, problem, built, [draw])
     if built.error:
         raise ValueError(f"{args.path}: {built.error.message}")
     return built.programs[wanted]

@@ -1,7 +1,7 @@
 """What was seen of a submission: the data that rules read. NumPy and the standard library only."""
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -76,6 +76,13 @@ class RunResult:
         return replace(self, outputs={})
 
 
+class Draw(NamedTuple):
+    """A size, and inputs that were drawn for it."""
+
+    case: "Case"
+    inputs: Arrays
+
+
 @dataclass(frozen=True)
 class CaseRun:
     """A correctness case: the same inputs, run with different poison."""
@@ -105,6 +112,16 @@ class Built:
     output: str = ""  # what it printed, cut
     flags: tuple[str, ...] = ()  # what a person should look at
     status: str = "ok"  # how its process ended: a status of grader.sandbox.Outcome
+    definitions: bool = False  # only its definitions were run
+    # Why its calls have to be recorded anew for every set of inputs ("overlap computes on the host ..."); empty: once is
+    # enough. Then `programs` has one recording of each size, and `more` the others.
+    live: str = ""
+    more: tuple[tuple[str, "Program"], ...] = ()  # (case name, program)
+
+    @property
+    def recorded(self) -> tuple[tuple[str, "Program"], ...]:
+        """(case name, program) of everything that was recorded."""
+        return (*self.programs.items(), *self.more)
 
 
 @dataclass(frozen=True)
@@ -140,6 +157,18 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class Swap:
+    """Two recordings of a size, each made for inputs of its own, and the first of them played with the other's inputs."""
+
+    case: "Case"
+    hosts: int = 0  # bytes in the first that its host made of its inputs: the second has others
+    results: int = 0  # bytes of the results
+    same: int = 0  # elements of the results that still are the answer to the inputs that the recording was made for
+    size: int = 0  # elements whose right answers differ between the two inputs
+    fault: str = ""  # why it could not be played: then nothing is known of `same`
+
+
+@dataclass(frozen=True)
 class Evidence:
     """Everything that rules may look at."""
 
@@ -147,6 +176,7 @@ class Evidence:
     built: Built
     runs: tuple[CaseRun, ...] = ()
     timing: Timing | None = None
+    swaps: tuple[Swap, ...] = ()  # of a function that was graded live
 
     @property
     def results(self) -> list[RunResult]:

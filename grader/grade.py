@@ -5,11 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from grader import measure
+from grader import live, measure
 from grader.bench import Bench
 from grader.devices import Run
-from grader.evidence import Built, CaseRun, Evidence, RunResult
+from grader.evidence import CaseRun, Draw, Evidence, RunResult
 from grader.problems.model import Case, Problem
+from grader.program import Program
 from grader.submission import Cell
 from grader.verdict import Verdict, decide
 
@@ -31,43 +32,53 @@ def grade(cells: Sequence[Cell], problem: Problem, bench: Bench, seed: int) -> V
     if built.error:
         return decide(Evidence(problem, built))
 
-    # 2. The programs are replayed with inputs that the student's process never saw, twice, under the sanitizers.
-    runs = check_values(bench, built, problem, cases, large, rng)
-    verdict = decide(Evidence(problem, built, runs))
+    # 2. The programs are replayed with inputs that the student's process never saw, twice, under the sanitizers. What
+    #    depends on its inputs is asked for again, once these are drawn ("live"), and replayed with other ones too.
+    draws = [Draw(case, problem.inputs(rng, case.sizes)) for case in (*cases, *large)]
+    built, programs, swaps = live.programs_for(bench, cells, problem, built, draws, rng)
+    if built.error:
+        return decide(Evidence(problem, built))
+    runs = check_values(bench, problem, draws, programs, len(cases))
+    verdict = decide(Evidence(problem, built, runs, swaps=swaps))
     if verdict.code != "AC" or not timed:
         return verdict
 
     # 3. Only what is right is timed, against the baseline and the reference, every output verified again.
-    programs = {"submission": built.programs[timed[0].name], **bench.trusted(problem, timed[0])}
+    takes = []
+    if built.live:
+        few = measure.policy_for(bench.device).live_draws
+        draws = [Draw(timed[0], problem.inputs(rng, timed[0].sizes)) for _ in range(few)]
+        built, programs, more = live.programs_for(bench, cells, problem, built, draws, rng)
+        swaps += more
+        if built.error:
+            return decide(Evidence(problem, built, runs, swaps=swaps))
+        takes = [(draw.inputs, program) for draw, program in zip(draws, programs, strict=True)]
+    sides = {"submission": built.programs[timed[0].name], **bench.trusted(problem, timed[0])}
     known = bench.known_times(problem)
-    timing = measure.compare_sides(bench.device, programs, problem, timed[0], rng, known=known)
+    timing = measure.compare_sides(bench.device, sides, problem, timed[0], rng, known=known, takes=takes)
     bench.learn_times(problem, timing)
 
     # 4. Rules look at the evidence; the strongest failure is the code.
-    return decide(Evidence(problem, built, runs, timing))
+    return decide(Evidence(problem, built, runs, timing, swaps))
 
 
 def check_values(
-    bench: Bench, built: Built, problem: Problem, cases: Sequence[Case], large: Sequence[Case], rng: np.random.Generator
+    bench: Bench, problem: Problem, draws: Sequence[Draw], programs: Sequence[Program], twice: int
 ) -> tuple[CaseRun, ...]:
-    """Replay every case with fresh inputs and two poisons: once under the sanitizers, once on the grading device.
+    """Replay every draw with two poisons: once under the sanitizers, once on the grading device.
 
-    The large ones under the sanitizers only: they are run again when they are timed.
+    After the first `twice` come large ones, under the sanitizers only: they are run again when they are timed.
     """
-    every = [*cases, *large]
-    inputs = [problem.inputs(rng, case.sizes) for case in every]
-    programs = [built.programs[case.name] for case in every]
-    pairs = list(zip(programs, inputs, strict=True))
-    first = [Run(p, i, POISON, sanitize=True) for p, i in pairs]
-    second = [Run(p, i, OTHER_POISON) for p, i in pairs[: len(cases)]]
+    first = [Run(p, d.inputs, POISON, sanitize=True) for p, d in zip(programs, draws, strict=True)]
+    second = [Run(p, d.inputs, OTHER_POISON) for p, d in zip(programs, draws[:twice], strict=False)]
     with ThreadPoolExecutor(1) as pool:  # the answers are computed while the runs are under way
-        expected = pool.submit(lambda: [problem.reference(i, c.sizes) for i, c in zip(inputs, every, strict=True)])
+        expected = pool.submit(lambda: [problem.reference(d.inputs, d.case.sizes) for d in draws])
         watched, plain = _replay(bench, first, second)
     runs = []
-    for k, case in enumerate(every):
+    for k, draw in enumerate(draws):
         results = (*watched[k : k + 1], *plain[k : k + 1])
         if results:
-            runs.append(CaseRun(case, inputs[k], expected.result()[k], results))
+            runs.append(CaseRun(draw.case, draw.inputs, expected.result()[k], results))
     return tuple(runs)
 
 

@@ -40,7 +40,7 @@ class Verdict:
     @property
     def flags(self) -> tuple[str, ...]:
         """What a person should look at; none of it costs points by itself."""
-        return (*self.evidence.built.flags, *(self.timing.flags if self.timing else ()))
+        return (*self.evidence.built.flags, *live_flags(self.evidence), *(self.timing.flags if self.timing else ()))
 
     @property
     def message(self) -> str:
@@ -49,6 +49,22 @@ class Verdict:
             c for c in self.checks if c.name == "fast_enough"
         ]
         return (decisive or [c for c in self.checks if c.name == "right_values"])[0].message
+
+
+def live_flags(e: Evidence) -> list[str]:
+    """What a person has to know of an answer that was graded live: its process knew the inputs."""
+    if not e.built.live:
+        return []
+    flags = [f"held for review: graded live, because {e.built.live}"]
+    if share := max((swap.hosts / swap.results for swap in e.swaps), default=0.0):
+        flags.append(
+            f"what its host computed of its arrays is up to {share:.0%} of the size of the results; the time that this"
+            " takes is not counted"
+        )
+    if faults := [swap for swap in e.swaps if swap.fault]:
+        said = f"{faults[0].case.name}: {faults[0].fault}"
+        flags.append(f"its calls could not be played with other inputs to see whether the results follow ({said})")
+    return flags
 
 
 def decide(evidence: Evidence) -> Verdict:

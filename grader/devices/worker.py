@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from dataclasses import replace
 
 from grader import program_check  # noqa: F401  (imported now: a locked child cannot read it later)
 from grader.devices import parcel
@@ -37,12 +38,16 @@ def warm_virtual() -> None:
     from grader.devices.player import Player
     from grader.devices.probe import VirtualProbe
 
-    # One launch of each kind: what it compiles and loads is then there in every child.
+    # One launch of each kind: what it compiles and loads is then there in every child, which cannot keep it on disk.
+    # Two streams at once have racecheck look at what launches leave behind.
     player, probe = Player(), VirtualProbe(launch_s=60.0)
-    program = Program.make([Buffer(4, "device", "output", "x", "<f4", (1,))], [_PTX], [_LAUNCH])
-    for sanitize in (True, False):
-        probe.start(sanitize, profile=not sanitize)
-        player.play(program, {}, poison=None)
+    made = [Buffer(4, "device", "output", "x", "<f4", (1,))], [_PTX]
+    apart = replace(_LAUNCH, stream=1), replace(_LAUNCH, stream=2)
+    streams = ("legacy", "non-blocking", "non-blocking")
+    for program in (Program.make(*made, [_LAUNCH]), Program.make(*made, apart, streams=streams, clock="host")):
+        for sanitize in (True, False):
+            probe.start(sanitize, profile=not sanitize)
+            player.play(program, {}, poison=None)
     probe.stop()
 
 

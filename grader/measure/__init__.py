@@ -8,7 +8,7 @@ whenever it is asked, and is asked once. All else is the same code for measured 
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from grader.devices import Device
 from grader.evidence import Side, Timing
 from grader.measure import guard
 from grader.measure.decision import Decision, decide
-from grader.measure.rounds import Rounds, Stopped
+from grader.measure.rounds import Rounds, Stopped, Take
 from grader.measure.sizing import timed_case
 from grader.measure.statistics import interval
 from grader.problems.model import Case, Problem
@@ -43,6 +43,7 @@ class Policy:
     warm_calls: int = 10  # at least so many runs of each side before the first round
     warm_seconds: float = 0.3  # and for at least so long
     exact: bool = False  # the device's times have no noise
+    live_draws: int = 3  # inputs that take turns where a recording holds for certain inputs only
 
     @property
     def looks(self) -> list[int]:
@@ -55,7 +56,7 @@ class Policy:
 
 
 MEASURED = Policy()
-MODELLED = Policy(least_rounds=1, most_rounds=1, repeats=1, warm_calls=0, warm_seconds=0.0, exact=True)
+MODELLED = Policy(least_rounds=1, most_rounds=1, repeats=1, warm_calls=0, warm_seconds=0.0, exact=True, live_draws=1)
 
 
 def policy_for(device: Device) -> Policy:
@@ -71,14 +72,15 @@ def compare_sides(
     rng: np.random.Generator,
     policy: Policy | None = None,
     known: Mapping[str, Side] | None = None,
+    takes: Sequence[Take] = (),
     now: Callable[[], float] = time.monotonic,
 ) -> Timing:
     """Time "submission" against "baseline" and "reference".
 
-    known: sides whose modelled time is known already. Raises RuntimeError when a trusted side fails.
+    known: sides whose modelled time is known already. takes: as in `Rounds`. Raises RuntimeError when a trusted side fails.
     """
     policy = policy or policy_for(device)
-    rounds = Rounds(device, programs, problem, case, rng, known or {}, policy.repeats, policy.most_dropped)
+    rounds = Rounds(device, programs, problem, case, rng, known or {}, policy.repeats, policy.most_dropped, takes)
     try:
         decision = _run(rounds, problem, policy, now)
     except Stopped as stop:

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from grader.devices import Device, Run
-from grader.evidence import CardState, Fault, RunResult, Side
+from grader.evidence import Arrays, CardState, Fault, RunResult, Side
 from grader.measure import guard
 from grader.problems.model import Case, Problem
 from grader.program import Program
 from grader.rules.compare import compare
 
 POISONS = (0xCB, 0x5A, 0x3C, 0xE7)
+Take = tuple[Arrays, Program]  # inputs, and the submission's program for them
 
 
 class Stopped(Exception):
@@ -36,7 +37,11 @@ def orders(rng: np.random.Generator, sides: Sequence[str], repeats: int) -> list
 
 @dataclass
 class Rounds:
-    """All rounds of one timing. `known`: sides whose time does not change and that are not run again."""
+    """All rounds of one timing. `known`: sides whose time does not change and that are not run again.
+
+    takes: where the submission's recording holds for certain inputs only, these, with their programs. They take turns
+    instead of new content; a recording is data, which cannot gain from content that comes back.
+    """
 
     device: Device
     programs: Mapping[str, Program]
@@ -46,11 +51,13 @@ class Rounds:
     known: Mapping[str, Side]
     repeats: int
     most_dropped: int
+    takes: Sequence[Take] = ()
     warmed: int = 0
     dropped: int = 0
     device_name: str = ""
     states: list[CardState] = field(default_factory=list)
     runs: dict[str, list[RunResult]] = field(default_factory=dict)  # those that count; without their outputs
+    _drawn: int = 0
     _seconds: dict[str, list[list[float]]] = field(default_factory=dict)  # side -> round -> repeat
 
     def __len__(self) -> int:
@@ -95,12 +102,21 @@ class Rounds:
     def _asked(self) -> list[str]:
         return [side for side in self.programs if side not in self.known]
 
+    def _next_take(self) -> Take:
+        """New inputs and the submission's program."""
+        if not self.takes:
+            return self.problem.inputs(self.rng, self.case.sizes), self.programs["submission"]
+        self._drawn += 1
+        return self.takes[(self._drawn - 1) % len(self.takes)]
+
     def _run(self, plan: list[tuple[str, int]], timed: bool) -> list[RunResult]:
         repeats = sorted({k for _, k in plan})
-        inputs = {k: self.problem.inputs(self.rng, self.case.sizes) for k in repeats}
+        own = {k: self._next_take() for k in repeats}
+        inputs = {k: take[0] for k, take in own.items()}
         expected = {k: self.problem.reference(inputs[k], self.case.sizes) for k in repeats}
         poison = int(self.rng.choice(POISONS))
-        runs = [Run(self.programs[side], inputs[k], poison, timed=timed) for side, k in plan]
+        programs = {(side, k): own[k][1] if side == "submission" else self.programs[side] for side, k in plan}
+        runs = [Run(programs[side, k], inputs[k], poison, timed=timed) for side, k in plan]
         results = self.device.replay(runs)
         kept = []
         for (side, k), result in zip(plan, results, strict=False):

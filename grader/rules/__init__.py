@@ -70,11 +70,14 @@ def correct(values: float, hazards: float) -> tuple[Rule, ...]:
     return (Rule(compiles, code="CE"), Rule(as_launched, code="SV", needs=_BUILT), *_right(values, hazards))
 
 
-def correct_host(values: float, hazards: float) -> tuple[Rule, ...]:
-    """The same for a host function; the `values` points are paid when they are there at its return."""
+def correct_host(values: float, hazards: float, host_finishes: bool = False) -> tuple[Rule, ...]:
+    """The same for a host function; the `values` points are paid when they are there at its return.
+
+    host_finishes: the host may compute the results from what kernels left (a sum of partial sums).
+    """
     return (
         Rule(compiles, code="CE"),
-        Rule(works_on_device, code="WA", needs=_BUILT),
+        Rule(works_on_device, code="WA", needs=_BUILT, options={"host_finishes": host_finishes}),
         *_right(values, hazards),
         Rule(waits_for_results, 0, "WA", _ENDED),
     )

@@ -7,15 +7,37 @@ from grader.evidence import Evidence
 from grader.program import Alloc, Copy, Free, Graph, GraphLaunch, Launch, Program, Sync, work_of
 from grader.rules.check import Check, failed, passed, unknown
 
+JUDGED = 64  # results; fewer may stay the same by chance
+HOSTS_SHARE = 0.5  # of the results: more must not be the host's. Less may be a part that the host chose to skip
+HINT = "The host may choose the calls by what it sees; the numbers in the results have to come from a kernel."
 Shape = tuple[int, int]  # blocks, threads
 Sizes = Mapping[str, int]
 
 
-def works_on_device(e: Evidence) -> Check:
-    """The work is done by kernels."""
-    for name, program in e.built.programs.items():
+def works_on_device(e: Evidence, host_finishes: bool = False) -> Check:
+    """The work is done by kernels.
+
+    host_finishes: the exercise lets the host have the last word (the sum of partial sums). Elsewhere most of the
+    results must follow when a recording of certain inputs is played with others, and the host's own bytes be few.
+    """
+    for name, program in e.built.recorded:
         if not sum(kernels_launched(program)):
             return failed(f"{name}: no kernel is launched")
+    for swap in e.swaps if not host_finishes else ():
+        if swap.size < JUDGED:
+            continue
+        if swap.same > HOSTS_SHARE * swap.size:
+            return failed(
+                f"{swap.case.name}: {swap.same} of {swap.size} results stay as they are when the recorded calls are"
+                " played with other inputs: the host computed them, not the kernels",
+                HINT,
+            )
+        if swap.hosts > HOSTS_SHARE * swap.results:
+            return failed(
+                f"{swap.case.name}: the host computes {swap.hosts} bytes of the arrays' numbers by itself and hands them"
+                f" on, for results of {swap.results} bytes: that is the kernels' work",
+                HINT,
+            )
     return passed("kernels are launched at every size")
 
 
@@ -29,7 +51,7 @@ def as_given(
     sizes = {run.case.name: run.case.sizes for run in e.runs}
     if e.timing:
         sizes[e.timing.case.name] = e.timing.case.sizes
-    for name, program in e.built.programs.items():
+    for name, program in e.built.recorded:
         ran = Counter()
         for launch, times in _kernels(program):
             if (launch.grid[1:], launch.block[1:]) != ((1, 1), (1, 1)):

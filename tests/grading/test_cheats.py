@@ -101,6 +101,24 @@ def test_a_submission_gets_the_verdict_in_its_first_line(graded, path):
         assert record["points"] < record["max_points"]
 
 
+LIVE = [p for p in ALL if p.stem.startswith("live_") and expected(p)[0] != "RTE"]
+
+
+@pytest.mark.parametrize("path", LIVE, ids=lambda p: f"{p.parent.name}-{p.stem}")
+def test_what_was_graded_live_is_held_for_review(graded, path):
+    record = graded.records[path]
+    assert record["flags"][0].startswith("held for review: graded live, because ")
+    (first,) = [c for c in record["checks"] if c["name"] == "compiles"]
+    assert "Graded live: what " in first["message"]
+
+
+def test_what_is_replayed_is_not(graded):
+    said = [
+        p.name for p, r in graded.records.items() if p not in LIVE and any("graded live" in flag for flag in r["flags"])
+    ]
+    assert said == []
+
+
 def test_nothing_was_touched_and_nothing_is_left(graded):
     assert graded.after == graded.before
     assert not graded.left
@@ -117,6 +135,7 @@ def test_a_cheat_does_not_change_what_the_next_submission_gets(graded):
 
 def test_the_corpora_are_as_large_as_is_promised():
     assert len(CHEATS) >= 45 and len(HONEST) >= 25
+    assert [sum(p in LIVE for p in kind) for kind in (CHEATS, HONEST)] == [8, 7]
     assert {expected(p)[0] for p in CHEATS} >= {"WA", "SV", "CE", "RTE", "TLE", "SLOW"}
     assert {expected(p)[0] for p in HONEST} <= {"AC", "CE", "SLOW"}
     assert sum(expected(p)[0] == "AC" for p in HONEST) >= 25

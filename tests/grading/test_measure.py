@@ -146,6 +146,25 @@ def test_known_sides_are_not_run_again():
     assert (t.rounds, t.speedup, t.interval) == (1, 2.0, (2.0, 2.0))
 
 
+def test_where_a_recording_holds_for_certain_inputs_these_take_turns_and_all_sides_get_them():
+    takes = [({"x": np.full(64, k, "f4")}, Program.make(BUFFERS, [b".version 9"], [])) for k in (3, 5)]
+    own = {id(program): inputs for inputs, program in takes}
+
+    class Live(Fake):
+        def replay(self, runs):
+            asked.extend(runs)
+            plain = [replace(r, program=SIDES["s"] if id(r.program) in own else r.program) for r in runs]
+            return super().replay(plain)
+
+    asked: list[Run] = []
+    t = timing(Live(), takes=takes)
+    assert (t.rounds, t.speedup) == (13, 2.0)
+    assert {id(r.program) for r in asked} == {id(p) for p in (takes[0][1], takes[1][1], SIDES["b"], SIDES["r"])}
+    assert all(r.inputs is own[id(r.program)] for r in asked if id(r.program) in own)
+    given = [r.inputs["x"][0] for r in asked if r.timed and r.program is SIDES["b"]]
+    assert len(given) == 39 and 19 <= given.count(3) <= 20
+
+
 # ---- how sure
 
 

@@ -1,11 +1,13 @@
 """Programs replayed by the device process: every kind of operation, faults, hazards, times and counters."""
 
+import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+from grader import caches
 from grader.devices import CARDS, Run, UnknownDevice, parcel, resolve
 from grader.program import Buffer, Copy, Fill, Launch, Place, Program, Record, Relocation, Sync, Wait
 
@@ -177,3 +179,12 @@ def test_the_cards_names_are_those_of_the_virtual_gpu():
     said = "from grader.vgpu import devices; print(*devices.CARDS)"
     done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
     assert tuple(done.stdout.split()) == CARDS
+
+
+def test_what_python_calls_is_compiled_before_a_child_is_locked():
+    """A child cannot keep machine code on disk, and would fail on a machine whose cache is new."""
+    said = "from grader.devices.worker import warm_virtual\nfrom grader.vgpu.sanitize.race import survey\n"
+    said += "warm_virtual()\nprint(len(survey.signatures))"
+    environment = {**os.environ, **caches.environment(), "GRADER_DEVICE": "virtual:a100"}
+    done = subprocess.run([sys.executable, "-c", said], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"

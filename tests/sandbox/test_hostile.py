@@ -1,5 +1,6 @@
 """Every hostile submission ends as its first line says, touches nothing, leaves nothing running."""
 
+import contextlib
 import hashlib
 import os
 import re
@@ -52,9 +53,10 @@ def descendants(pid: int) -> set[int]:
     waiting = [pid]
     while waiting:
         for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            children = [int(child) for child in task.read_text().split()]
-            found.update(children)
-            waiting += children
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended since
+                children = [int(child) for child in task.read_text().split()]
+                found.update(children)
+                waiting += children
     return found
 
 
