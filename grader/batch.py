@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from grader import problems, report
 from grader import submission as submissions
@@ -39,20 +40,33 @@ Task = tuple[Submission | Refused, Problem]
 
 
 def plan(paths: list[str], exercise: str | None) -> Iterator[Task | Skipped]:
-    """What is to be graded, in order."""
+    """What is to be graded, in order; archives among the paths as if they were folders."""
     for path in submissions.walk(paths):
-        try:
-            found = submissions.read(path)
-        except Unreadable as e:
-            name = exercise or submissions.named_by(path)
-            missing = name is None or not os.path.lexists(path)
-            yield Skipped(path, str(e)) if missing else (Refused(path, str(e)), problems.get(name))
+        if not path.endswith(submissions.ARCHIVES):
+            yield from _tasks(path, exercise, os.path.lexists(path), partial(submissions.read, path))
             continue
-        names = (exercise,) if exercise else found.exercises
-        if not names:
-            yield Skipped(path, f"{path} does not say which exercise it answers: name it with --exercise")
-        for name in names:
-            yield found, problems.get(name)
+        try:
+            files = submissions.unpack(path)
+        except Unreadable as e:
+            yield Skipped(path, str(e))
+            continue
+        for name, raw in files.items():
+            yield from _tasks(name, exercise, True, partial(submissions.parse, name, raw))
+
+
+def _tasks(path: str, exercise: str | None, there: bool, read: Callable[[], Submission]) -> Iterator[Task | Skipped]:
+    """Of one file, which is there or not."""
+    try:
+        found = read()
+    except Unreadable as e:
+        name = exercise or submissions.named_by(path)
+        yield (Refused(path, str(e)), problems.get(name)) if there and name else Skipped(path, str(e))
+        return
+    names = (exercise,) if exercise else found.exercises
+    if not names:
+        yield Skipped(path, f"{path} does not say which exercise it answers: name it with --exercise")
+    for name in names:
+        yield found, problems.get(name)
 
 
 def run(
@@ -91,7 +105,7 @@ def grade_one(submission: Submission, problem: Problem, bench: Bench, store: Sto
 
     A failure of the grader is tried once more, then becomes the code IE.
     """
-    name = key(submission, problem, bench.device.describe(), seed)
+    name = key(submission, problem, bench.device.describe(), bench.level, seed)
     if (record := store.get(name)) is not None:
         return record | {"submission": submission.path}
     about, used = bench.device.describe(), secrets.randbits(63) if seed is None else seed
@@ -117,7 +131,9 @@ def grade_one(submission: Submission, problem: Problem, bench: Bench, store: Sto
 def is_kept(task: Task, bench: Bench, store: Store, seed: int | None) -> bool:
     """Was it graded before, so that its record is only fetched?"""
     found, problem = task
-    return isinstance(found, Submission) and store.get(key(found, problem, bench.device.describe(), seed)) is not None
+    if not isinstance(found, Submission):
+        return False
+    return store.get(key(found, problem, bench.device.describe(), bench.level, seed)) is not None
 
 
 def refuse(what: Refused, problem: Problem, bench: Bench, seed: int | None) -> dict:

@@ -76,14 +76,15 @@ class Store:
         self.close()
 
 
-def key(submission: Submission, problem: Problem, device: dict, seed: int | None) -> str:
-    """Equal for equal gradings: the file, the exercise as it is now, the grader, the device, the seed policy.
+def key(submission: Submission, problem: Problem, device: dict, level: int, seed: int | None) -> str:
+    """Equal for equal gradings: the file, the exercise as it is now, the grader, the device, the sandbox, the seed policy.
 
-    device: as it describes itself; the same number may be another card tomorrow.
+    device: as it describes itself; the same number may be another card tomorrow. level: of the sandbox, as it was found
+    to hold: a result that a submission got under a weaker one may be of its own making.
     """
     policy = "fresh" if seed is None else str(seed)
     card = " ".join(str(device.get(part, "")) for part in ("spec", "name", "driver"))
-    parts = (submission.digest, problem.name, exercise_version(problem), card, policy)
+    parts = (submission.digest, problem.name, exercise_version(problem), card, f"level {level}", policy)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 

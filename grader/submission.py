@@ -13,7 +13,8 @@ from grader.sandbox.json_skim import NotJson, Skimmer
 
 MAX_METADATA = 64 << 10
 _DECLARED = re.compile(r"^#\s*exercise:\s*(\S+)\s*$", re.MULTILINE)
-_SKIPPED_FOLDERS = {"__pycache__", ".ipynb_checkpoints"}
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
+_SKIPPED_FOLDERS = {"__pycache__", ".ipynb_checkpoints", "__MACOSX"}
 
 
 class Unreadable(ValueError):
@@ -54,7 +55,7 @@ def walk(paths: list[str]) -> Iterator[str]:
 def read(path: str) -> Submission:
     """Take a .py or .ipynb from disk. Unreadable says why not."""
     if not path.endswith((".py", ".ipynb")):
-        raise Unreadable(f"{path} is neither a .py file nor a notebook (.ipynb)")
+        raise Unreadable(f"{path} is neither a .py file nor a notebook (.ipynb) nor an archive ({', '.join(ARCHIVES)})")
     try:
         raw = safe_read.read_file(
             path, max_mb=safe_read.NOTEBOOK_MB if path.endswith(".ipynb") else safe_read.SCRIPT_MB
@@ -62,6 +63,26 @@ def read(path: str) -> Submission:
     except safe_read.Rejected as e:
         raise Unreadable(str(e)) from None
     return parse(path, raw)
+
+
+def unpack(path: str) -> dict[str, bytes]:
+    """The .py and .ipynb files of an archive, by the archive's path and theirs in it; nothing is written to disk.
+
+    Unreadable says why not: links, names that lead out, and more than `safe_read` allows are refused as a whole.
+    """
+    try:
+        files = safe_read.read_archive(path)
+    except safe_read.Rejected as e:
+        raise Unreadable(str(e)) from None
+    wanted = {name: raw for name, raw in sorted(files.items()) if _is_handed_in(name)}
+    if not wanted:
+        raise Unreadable(f"{path} holds no .py file and no notebook")
+    return {f"{path}/{name}": raw for name, raw in wanted.items()}
+
+
+def _is_handed_in(name: str) -> bool:
+    *folders, last = name.split("/")
+    return not last.startswith(".") and not _SKIPPED_FOLDERS.intersection(folders)
 
 
 def parse(path: str, raw: bytes) -> Submission:

@@ -4,14 +4,17 @@ Every refusal is a `Rejected` with one sentence that may be shown to the student
 """
 
 import errno
+import gzip
 import io
 import os
 import stat
 import struct
+import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from .json_skim import NotJson, Skimmer, Span
 from .limits import MIB
@@ -44,15 +47,6 @@ class Cell:
     grade: bool = False  # nbgrader: carries points
     locked: bool = False  # nbgrader: the student was not to change it
     points: float = 0.0
-
-
-def read_submission(path: str, root: str = "") -> list[Cell]:
-    """Read a .py file, as one cell without a name, or an .ipynb notebook. See read_file; raises Rejected."""
-    if path.endswith(".ipynb"):
-        return read_cells(read_file(path, root))
-    if path.endswith(".py"):
-        return [Cell(0, read_script(read_file(path, root, SCRIPT_MB)), None, "code")]
-    raise Rejected(f"{_shown(path)} is neither a .py file nor an .ipynb notebook.")
 
 
 def read_file(path: str, root: str = "", max_mb: float = NOTEBOOK_MB) -> bytes:
@@ -194,50 +188,89 @@ def _refuse_copies(cells: list[Cell]) -> None:
 
 
 def read_archive(path: str, root: str = "", suffixes: tuple[str, ...] = (".py", ".ipynb")) -> dict[str, bytes]:
-    """Give the files in a zip whose names end as wanted, by their path in it. Others are never unpacked.
+    """Give the files in a .zip, .tar or .tar.gz whose names end as wanted, by their path in it. Others are left alone.
 
     Raises Rejected for links, encrypted or oddly packed files, names that lead out, and more than the limits above.
     """
     raw = read_file(path, root, ARCHIVE_MB)
-    _refuse_huge_directory(raw)
     files: dict[str, bytes] = {}
     left = UNPACKED_MB * MIB
     try:
-        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            for entry in archive.infolist():
-                _check_name(entry)
-                if entry.is_dir() or not entry.filename.endswith(suffixes):
-                    continue
-                if entry.filename in files:
-                    raise Rejected(f"The archive holds {_shown(entry.filename)} twice.")
-                files[entry.filename] = _unpack(archive, entry, left)
-                left -= len(files[entry.filename])
-    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, ValueError) as error:
-        if isinstance(error, Rejected):
-            raise
-        raise Rejected(f"{_shown(path)} is not a sound zip archive ({type(error).__name__}).") from None
+        for name, wanted, data in (_zipped if path.endswith(".zip") else _tarred)(raw, suffixes):
+            if not wanted:
+                continue
+            if name in files:
+                raise Rejected(f"The archive holds {_shown(name)} twice.")
+            files[name] = data(min(left, (SCRIPT_MB if name.endswith(".py") else NOTEBOOK_MB) * MIB))
+            left -= len(files[name])
+    except Rejected as error:
+        raise Rejected(f"{_shown(path)}: {error}") from None
+    except _UNSOUND as error:
+        raise Rejected(f"{_shown(path)} is not a sound archive ({type(error).__name__}).") from None
     return files
 
 
-def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, left: int) -> bytes:
+_UNSOUND = (
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, struct.error),
+    *(EOFError, NotImplementedError, ValueError, OSError),  # a gzip file says what is wrong with it by an OSError
+    RecursionError,  # tarfile's answer to a header of a header of a header ...
+)
+_Entry = tuple[str, bool, Callable[[int], bytes]]  # name, is it wanted, its bytes (at most so many)
+
+
+def _zipped(raw: bytes, suffixes: tuple[str, ...]) -> Iterator[_Entry]:
+    _refuse_huge_directory(raw)
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        for entry in archive.infolist():
+            _check_name(entry.filename, stat.S_IFMT(entry.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR))
+            wanted = not entry.is_dir() and entry.filename.endswith(suffixes)
+            yield entry.filename, wanted, partial(_unpack, archive, entry)
+
+
+def _tarred(raw: bytes, suffixes: tuple[str, ...]) -> Iterator[_Entry]:
+    if raw[:2] == b"\x1f\x8b":
+        cap = (UNPACKED_MB + ARCHIVE_MB) * MIB  # the files that are not wanted are in the way, too
+        raw = gzip.GzipFile(fileobj=io.BytesIO(raw)).read(cap + 1)
+        if len(raw) > cap:
+            raise Rejected(f"The archive unpacks to more than {cap // MIB} MB.")
+    with tarfile.open(fileobj=io.BytesIO(raw), mode="r:") as archive:
+        for n, entry in enumerate(archive):
+            if n == MAX_ARCHIVE_ENTRIES:
+                raise Rejected(f"The archive has more than {MAX_ARCHIVE_ENTRIES} entries.")
+            plain = entry.isdir() or (entry.isreg() and not entry.issparse())
+            _check_name(entry.name, plain)
+            yield (
+                entry.name.removeprefix("./"),
+                entry.isreg() and entry.name.endswith(suffixes),
+                partial(_untar, archive, entry),
+            )
+
+
+def _untar(archive: tarfile.TarFile, entry: tarfile.TarInfo, cap: int) -> bytes:
+    data = archive.extractfile(entry).read(cap + 1)
+    return _capped(entry.name, data, cap)
+
+
+def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, cap: int) -> bytes:
     if entry.flag_bits & 1 or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         # Others than deflate may ask for gigabytes of memory before the first byte.
         raise Rejected(f"{_shown(entry.filename)} in the archive is encrypted or packed in an unusual way.")
-    cap = min(left, (SCRIPT_MB if entry.filename.endswith(".py") else NOTEBOOK_MB) * MIB)
     with archive.open(entry) as file:
-        data = file.read(cap + 1)  # the header may lie about the size
+        return _capped(entry.filename, file.read(cap + 1), cap)  # the header may lie about the size
+
+
+def _capped(name: str, data: bytes, cap: int) -> bytes:
     if len(data) > cap:
-        raise Rejected(f"{_shown(entry.filename)} unpacks to more than {cap / MIB:g} MB.")
+        raise Rejected(f"{_shown(name)} unpacks to more than {cap / MIB:g} MB.")
     return data
 
 
-def _check_name(entry: zipfile.ZipInfo) -> None:
-    name = entry.filename
+def _check_name(name: str, plain: bool) -> None:
+    """plain: it is a file or a folder."""
     parts = name.replace("\\", "/").split("/")
     if name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0] or not _encodable(name):
         raise Rejected(f"The archive holds a file with an unsafe name, {_shown(name)}.")
-    kind = stat.S_IFMT(entry.external_attr >> 16)
-    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+    if not plain:
         raise Rejected(f"{_shown(name)} in the archive is a link or a special file.")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import zipfile
 
 import pytest
 
@@ -96,3 +97,35 @@ def test_a_plan_names_each_file_that_cannot_be_graded_and_keeps_the_others(tmp_p
 def test_an_empty_file_is_said_to_be_empty(path, raw):
     with pytest.raises(Unreadable, match="the file is empty"):
         parse(path, raw)
+
+
+def test_an_archive_is_read_like_a_folder(tmp_path):
+    path = str(tmp_path / "class.zip")
+    files = {
+        "anna/transpose.py": "x = 1", "ben/02_matmul.ipynb": "{", "c/notes.txt": "", "__MACOSX/._transpose.py": "x",
+        "d/.ipynb_checkpoints/transpose.ipynb": "{}", "e/something.py": "x",
+    }  # fmt: skip
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    anna, ben, other = batch.plan([path], None)
+    assert (anna[0].path, anna[0].cells[0].source, anna[1].name) == (
+        f"{path}/anna/transpose.py",
+        "x = 1",
+        "02_transpose",
+    )
+    assert (
+        isinstance(ben[0], batch.Refused)
+        and ben[1].name == "02_matmul"
+        and f"{path}/ben/02_matmul.ipynb" in ben[0].message
+    )
+    assert isinstance(other, batch.Skipped) and "name it with --exercise" in other.message
+    assert len(list(batch.plan([path], "mend"))) == 3
+
+
+@pytest.mark.parametrize("name", ["missing.zip", "empty.zip", "nonsense.tar.gz"])
+def test_an_archive_that_cannot_be_read_is_skipped_with_a_sentence(tmp_path, name):
+    zipfile.ZipFile(tmp_path / "empty.zip", "w").close()
+    (tmp_path / "nonsense.tar.gz").write_text("nonsense")
+    (skipped,) = batch.plan([str(tmp_path / name)], "mend")
+    assert isinstance(skipped, batch.Skipped) and name in skipped.message and "\n" not in skipped.message

@@ -1,15 +1,19 @@
 """Submissions are read without trusting them."""
 
+import gzip
+import io
 import json
 import os
 import struct
+import tarfile
 import tracemalloc
 import zipfile
+from pathlib import Path
 
 import pytest
 
 from grader.sandbox.json_skim import MAX_TOKENS
-from grader.sandbox.safe_read import Cell, Rejected, read_archive, read_cells, read_file, read_script, read_submission
+from grader.sandbox.safe_read import Cell, Rejected, read_archive, read_cells, read_file, read_script
 
 
 def notebook(*cells: dict) -> bytes:
@@ -108,20 +112,13 @@ def test_metadata_that_is_not_nbgraders_is_ignored():
 # ---- files
 
 
-def test_a_script_is_one_cell(tmp_path):
-    path = tmp_path / "a.py"
-    path.write_bytes(b"\xef\xbb\xbfx = 1\n")
-    assert read_submission(str(path)) == [Cell(0, "x = 1\n", None, "code")]
-
-
 def test_a_script_with_null_characters_is_refused():
     with pytest.raises(Rejected, match="null characters"):
         read_script(b"x = 1\0")
 
 
-def test_other_kinds_of_files_are_refused(tmp_path):
-    with pytest.raises(Rejected, match="neither"):
-        read_submission(str(tmp_path / "a.exe"))
+def test_a_script_is_text_without_a_mark_of_its_order():
+    assert read_script(b"\xef\xbb\xbfx = 1\r\n") == "x = 1\n"
 
 
 def test_missing_linked_special_and_huge_files_are_refused(tmp_path):
@@ -228,3 +225,70 @@ def test_unusual_packing_repeats_and_nonsense_are_refused(tmp_path):
         (tmp_path / "bad.zip").write_bytes(raw)
         with pytest.raises(Rejected):
             read_archive(str(tmp_path / "bad.zip"))
+
+
+def tarred(path, *files: tuple[object, bytes], mode: str = "w:gz") -> str:
+    with tarfile.open(path, mode) as made:
+        for entry, data in files:
+            if isinstance(entry, str):
+                entry = tarfile.TarInfo(entry)
+            entry.size = len(data)
+            made.addfile(entry, io.BytesIO(data))
+    return str(path)
+
+
+@pytest.mark.parametrize(("name", "mode"), [("a.tar.gz", "w:gz"), ("a.tgz", "w:gz"), ("a.tar", "w")])
+def test_a_tape_archive_gives_the_wanted_files_only(tmp_path, name, mode):
+    files = [("./one/a.py", b"x"), ("b.ipynb", b"{}"), ("c.png", b"\0" * 1000), ("e" * 300 + ".py", b"long")]
+    path = tarred(tmp_path / name, *files, mode=mode)
+    assert read_archive(path) == {"one/a.py": b"x", "b.ipynb": b"{}", "e" * 300 + ".py": b"long"}
+
+
+def of_type(kind: bytes, name: str = "a.py", target: str = "/etc/passwd") -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname = kind, target
+    return entry
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ("../gradebook.py", "unsafe name"),
+        ("/etc/a.py", "unsafe name"),
+        ("a/../../b.py", "unsafe name"),
+        (of_type(tarfile.SYMTYPE), "link"),
+        (of_type(tarfile.LNKTYPE), "link"),
+        (of_type(tarfile.FIFOTYPE), "special file"),
+        (of_type(tarfile.CHRTYPE), "special file"),
+        (of_type(tarfile.SYMTYPE, "c.png"), "link"),
+    ],
+    ids=str,
+)
+def test_a_tape_archive_with_names_that_lead_out_or_links_is_refused(tmp_path, entry, why):
+    with pytest.raises(Rejected, match=why):
+        read_archive(tarred(tmp_path / "a.tar.gz", (entry, b"")))
+
+
+def test_tape_archives_that_are_too_large_are_refused(tmp_path):
+    with pytest.raises(Rejected, match="unpacks to more than 1 MB"):
+        read_archive(tarred(tmp_path / "a.tgz", ("a.py", bytes(2 << 20))))
+    with pytest.raises(Rejected, match="1000 entries"):
+        read_archive(tarred(tmp_path / "b.tgz", *[(f"{n}.txt", b"") for n in range(1001)]))
+    with gzip.open(tmp_path / "bomb.tgz", "wb") as bomb:
+        for _ in range(321):
+            bomb.write(bytes(1 << 20))
+    with pytest.raises(Rejected, match="unpacks to more than 320 MB"):
+        read_archive(str(tmp_path / "bomb.tgz"))
+
+
+def test_tape_archives_that_are_nonsense_are_refused_in_one_sentence(tmp_path):
+    whole = (tmp_path / "whole.tgz", ("a.py", b"x" * 5000))
+    raw = Path(tarred(*whole)).read_bytes()
+    header = tarfile.TarInfo("././@LongLink")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 1
+    nested = (header.tobuf(tarfile.GNU_FORMAT) + b"x".ljust(512, b"\0")) * 3000
+    for bad in (b"", b"nonsense" * 200, raw[:40], raw[:-9] + b"123456789", nested):
+        (tmp_path / "bad.tgz").write_bytes(bad)
+        with pytest.raises(Rejected) as refusal:
+            read_archive(str(tmp_path / "bad.tgz"))
+        assert "bad.tgz" in str(refusal.value) and "\n" not in str(refusal.value)

@@ -21,7 +21,7 @@ class Desk:
         self.device, self.trust = devices.resolve(device), trust
         if self.device.startswith("cuda"):
             jobs = 1  # one timed job a GPU
-        self._about: dict | None = None  # of the device, once it has been opened
+        self._about: tuple[dict, int] | None = None  # the device, and the sandbox's level; once a bench is open
         self._free: list[Bench] = []
         self._all: list[Bench] = []
         self._lock, self._filling = threading.Lock(), threading.Lock()
@@ -31,7 +31,7 @@ class Desk:
     def judge(self, submission: Submission, problem: Problem, results: str) -> dict:
         """The record of one answer, from the file of results if it was judged before. Raises when no bench starts."""
         with Store(results) as store:
-            if self._about and (known := store.get(key(submission, problem, self._about, None))) is not None:
+            if self._about and (known := store.get(key(submission, problem, *self._about, None))) is not None:
                 return known | {"submission": submission.path}
             with self._seats:
                 bench = self._take()
@@ -60,7 +60,7 @@ class Desk:
         with self._filling:  # else the first benches on a machine would all compile the same
             caches.fill()
         bench = Bench(self.device, trust=self.trust)
-        self._about = bench.device.describe()
+        self._about = bench.device.describe(), bench.level
         with self._lock:
             self._all.append(bench)
         return bench
