@@ -50,7 +50,6 @@ class Card:
     l2_bytes: int
     copy_engines: int
     bandwidth_gbs: float  # device memory, peak, 10^9 bytes/s
-    pcie_gbs: float  # pinned host memory, one direction
     fp32_lanes: int  # per SM and clock
     nvlink: bool = False
     ecc: bool = True
@@ -64,22 +63,22 @@ class Card:
 CARDS = {
     card.key: card
     for card in (
-        Card("t4", "Tesla T4", (7, 5), 40, 1590, 15_843_721_216, 5001, 256, 4 * MIB, 3, 320, 12.2, 64),
+        Card("t4", "Tesla T4", (7, 5), 40, 1590, 15_843_721_216, 5001, 256, 4 * MIB, 3, 320, 64),
         Card(
-            "a100", "NVIDIA A100-SXM4-80GB", (8, 0), 108, 1410, 84_986_691_584, 1593, 5120, 40 * MIB, 3, 2039, 25, 64,
+            "a100", "NVIDIA A100-SXM4-80GB", (8, 0), 108, 1410, 84_986_691_584, 1593, 5120, 40 * MIB, 3, 2039, 64,
             nvlink=True,
         ),
-        Card("l4", "NVIDIA L4", (8, 9), 58, 2040, 23_580_639_232, 6251, 192, 48 * MIB, 2, 300, 25, 128),
+        Card("l4", "NVIDIA L4", (8, 9), 58, 2040, 23_580_639_232, 6251, 192, 48 * MIB, 2, 300, 128),
         Card(
-            "rtx4090", "NVIDIA GeForce RTX 4090", (8, 9), 128, 2520, 25_386_352_640, 10501, 384, 72 * MIB, 2, 1008, 25,
-            128, ecc=False,
+            "rtx4090", "NVIDIA GeForce RTX 4090", (8, 9), 128, 2520, 25_386_352_640, 10501, 384, 72 * MIB, 2, 1008, 128,
+            ecc=False,
         ),
         Card(
-            "h100", "NVIDIA H100 80GB HBM3", (9, 0), 132, 1980, 84_929_347_584, 2619, 5120, 50 * MIB, 3, 3350, 55, 128,
+            "h100", "NVIDIA H100 80GB HBM3", (9, 0), 132, 1980, 84_929_347_584, 2619, 5120, 50 * MIB, 3, 3350, 128,
             nvlink=True,
         ),
         Card(
-            "h200", "NVIDIA H200", (9, 0), 132, 1980, 150_110_011_392, 3201, 6144, 60 * MIB, 3, 4800, 55, 128,
+            "h200", "NVIDIA H200", (9, 0), 132, 1980, 150_110_011_392, 3201, 6144, 60 * MIB, 3, 4800, 128,
             nvlink=True,
         ),
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from grader.vgpu.model import program, simulate
+from grader.vgpu.model import program, sm
 from grader.vgpu.model.estimate import issue_times
 
 COMPUTE, GLOBAL, SHARED = "computes", "loads and stores, global", "loads and stores, shared"
@@ -105,19 +105,21 @@ def block_timeline(card, kernel, grid, block, shared: int, registers: int, resul
     code, rows = issue_times(card, kernel, grid, block, shared, registers, result, mix)
     nwarps = -(-block[0] * block[1] * block[2] // 32)
     segments: list[Segment] = []
-    rows = rows[rows[:, 6] == 0, :6]  # of the first block, and not of the next in its place
+    rows = rows[rows.order == 0]  # of the first block, and not of the next in its place
     for warp in range(nwarps):
-        segments += _segments(code, rows[rows[:, 1] == warp], warp)
+        segments += _segments(code, rows[rows.warp == warp], warp)
     return BlockTimeline(name or kernel.name, nwarps, segments)
 
 
-def _segments(code, rows: np.ndarray, warp: int) -> list[Segment]:
+def _segments(code, rows: np.recarray, warp: int) -> list[Segment]:
+    """rows: the warp's issues, sm.SAMPLE."""
     out: list[Segment] = []
-    end, after = float(rows[0, 0]) if len(rows) else 0.0, program.PLAIN
-    for issued, _, i, done, reason, waited in rows:
-        i, line = int(i), int(code.lines[int(i)])
+    end, after = float(rows.start[0]) if len(rows) else 0.0, program.PLAIN
+    columns = (rows.start, rows.instruction, rows.end, rows.why, rows.waited)
+    for issued, i, done, reason, waited in zip(*(column.tolist() for column in columns), strict=True):
+        line = int(code.lines[i])
         if issued - end > JOIN:
-            what = BARRIER if after == program.BARRIER else _waiting(int(reason)) if waited > JOIN / 2 else BUSY
+            what = BARRIER if after == program.BARRIER else _waiting(reason) if waited > JOIN / 2 else BUSY
             out.append(Segment(warp, end, float(issued), what, line))
         kind = int(code.kind[i])
         what = GLOBAL if kind in _GLOBAL else SHARED if kind in _SHARED else COMPUTE
@@ -132,7 +134,7 @@ def _segments(code, rows: np.ndarray, warp: int) -> list[Segment]:
 
 
 def _waiting(reason: int) -> str:
-    return MEMORY if reason == simulate.LONG else BARRIER if reason == simulate.BAR else OTHER
+    return MEMORY if reason == sm.LONG else BARRIER if reason == sm.BAR else OTHER
 
 
 @contextmanager

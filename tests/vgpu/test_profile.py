@@ -218,7 +218,7 @@ def test_advice_is_given_for_what_is_bad_and_not_for_the_rest():
 
 
 def test_every_warp_state_has_a_meaning_and_the_bad_ones_advice():
-    from grader.vgpu.model.simulate import STALLS
+    from grader.vgpu.model.sm import STALLS
     from grader.vgpu.profile import Metric, advice
 
     assert set(STALLS) - {"dispatch stall"} == set(advice.STALLS)  # that one is not modelled

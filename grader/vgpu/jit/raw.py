@@ -106,16 +106,11 @@ def popcount(typingctx, value):
     return types.uint32(types.uint32), codegen
 
 
-def _kept():
-    """Compiled code is kept in a folder of this version's own: numba's cache does not notice changes in what is called."""
-    return str(compile.version_dir() / "numba")
-
-
 def machine_function(signature: str):
     """A C function that compiled kernels call; kept on disk once compiled."""
 
     def make(fn):
-        with _cache_in(_kept()):
+        with kept():
             return numba.cfunc(signature, cache=True, nopython=True, error_model="numpy")(fn)
 
     return make
@@ -133,7 +128,7 @@ def inner(fn):
     """
     names = fn.__code__.co_varnames[: fn.__code__.co_argcount]
     signature = tuple(fn.__annotations__.get(name, ARRAYS.get(name, types.int64)) for name in names)
-    with _cache_in(_kept()):
+    with kept():
         dispatcher = numba.njit(cache=True, nogil=True, error_model="numpy")(fn)
     resolve = dispatcher.get_call_template
 
@@ -149,10 +144,13 @@ def inner(fn):
 
 
 @contextmanager
-def _cache_in(folder: str):
-    """numba keeps what it compiles in here in `folder`, unless the user has said where."""
+def kept():
+    """What numba compiles in here is kept in a folder of this version's own, unless the user has said where.
+
+    numba's own cache does not notice changes in what a function calls.
+    """
     before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = before or folder
+    numba.config.CACHE_DIR = before or str(compile.version_dir() / "numba")
     try:
         yield
     finally:

@@ -121,7 +121,7 @@ def _card(path, key: str, table) -> devices.Card:
     return devices.Card(
         key, cells["name"], cc, cells["sms"], int(cells["clock_mhz"]), int(cells["memory_gb"] * 1e9), memory_clock,
         cells["bus_bits"], int(cells["l2_mb"] * KIB * KIB), cells["copy_engines"], cells["bandwidth_gbs"],
-        cells["pinned_to_device_gbs"], cells["fp32_lanes"], nvlink=cells["nvlink_gbs"] > 0,
+        cells["fp32_lanes"], nvlink=cells["nvlink_gbs"] > 0,
     )  # fmt: skip
 
 

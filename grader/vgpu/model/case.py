@@ -6,14 +6,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from . import costs, program, simulate, traces
+from . import costs, program, sm, traces
 from .cards import Timing, timing
 from .occupancy import Occupancy, occupancy
+from .simulate import Outcome, simulate
 
 BUDGET = 200_000  # warp instructions that are simulated
 SM_PORT = 64.0  # bytes a clock between an SM and L2
 L2_SHARE = 0.8  # of the L2 that holds what is used again
-SAMPLE_WORDS = 7  # of a row of issue times: when, warp, instruction, end, why it waited, for how long, which block
 
 _programs: WeakKeyDictionary = WeakKeyDictionary()
 _ACCESSES = (program.LOAD, program.STORE, program.SHARED_LOAD, program.SHARED_STORE, program.COPY)
@@ -54,6 +54,16 @@ class Case:
         """Blocks that are simulated."""
         return min(self.per_sm, 2 * self.resident)
 
+    @property
+    def part(self) -> float:
+        """Of the grid's traffic that the busiest SM has."""
+        return self.per_sm / self.blocks
+
+    @property
+    def dram_rate(self) -> float:
+        """Of that SM, bytes a cycle."""
+        return min(SM_PORT, self.times.dram_gbs * 1e3 / self.card.clock_mhz * self.part)
+
     def digest(self) -> bytes:
         """What the simulation depends on, of the launch."""
         digest = hashlib.blake2b(self.traffic.words.tobytes(), digest_size=16)
@@ -63,17 +73,6 @@ class Case:
         shape = (self.card, self.grid, self.warps, self.shared, self.fits, self.mix, self.counters.counted_blocks, work)
         digest.update(repr(shape).encode())
         return digest.digest()
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What the simulation gave: simulate's arrays, and the parameters it ran with."""
-
-    out: np.ndarray
-    stalls: np.ndarray
-    by_line: np.ndarray
-    machine: np.ndarray
-    rows: np.ndarray  # issue times
 
 
 def seen(card, grid, block, shared: int, registers: int, counters, mix) -> bytes:
@@ -112,18 +111,22 @@ def prepare(card, kernel, grid, block, shared: int, registers: int, result, mix=
 
 
 def run(case: Case, rows: int = 0) -> Outcome:
-    """Simulate one SM; keep the first `rows` issue times."""
+    """Simulate one SM; keep the first `rows` issues."""
     code, trace = case.code, case.counters.trace
-    machine = _parameters(case)
-    out, stalls = np.zeros(simulate.O_WORDS), np.zeros(len(simulate.STALLS))
-    by_line = np.zeros((max(1, len(code.kind)), len(simulate.STALLS)))
-    samples = np.zeros((rows, SAMPLE_WORDS))
-    n = simulate.simulate(
-        code.first, code.kind, code.pipe, _slots(code, case.mix), code.latency, code.site, code.arg, code.regs_first,
-        code.dests_first, code.regs, code.nregs, case.traffic.words, trace.starts, case.warps, len(trace.blocks),
-        case.resident, case.simulated, machine, case.traffic.miss, out, stalls, by_line, samples,
+    return simulate(
+        _instructions(code, case.mix), code.nregs, code.regs, code.first, case.traffic.words, trace.starts, case.warps,
+        len(trace.blocks), case.resident, case.simulated, _machine(case), intervals(case), case.traffic.miss, rows,
     )  # fmt: skip
-    return Outcome(out, stalls, by_line, machine, samples[:n])
+
+
+def _instructions(code: program.Program, mix: dict[int, int] | None) -> np.ndarray:
+    """The program as the simulation reads it: sm.INSTRUCTION."""
+    rows = np.zeros(len(code.kind), sm.INSTRUCTION)
+    for name in ("kind", "pipe", "site", "arg", "latency"):
+        rows[name] = getattr(code, name)
+    rows["slots"] = _slots(code, mix)
+    rows["regs"], rows["dests"], rows["regs_end"] = code.regs_first[:-1], code.dests_first, code.regs_first[1:]
+    return rows
 
 
 def _slots(code: program.Program, mix: dict[int, int] | None) -> np.ndarray:
@@ -141,22 +144,25 @@ def _slots(code: program.Program, mix: dict[int, int] | None) -> np.ndarray:
     return slots
 
 
-def _parameters(case: Case) -> np.ndarray:
+def _machine(case: Case) -> np.ndarray:
+    """One SM of the card with its part of L2 and DRAM: an array of one sm.MACHINE."""
     times, card, traffic = case.times, case.card, case.traffic
-    m = np.zeros(simulate.M_WORDS)
-    m[simulate.M_L1_LATENCY], m[simulate.M_SHARED_LATENCY] = times.l1_latency, times.shared_latency
-    m[simulate.M_L2_LATENCY], m[simulate.M_DRAM_LATENCY] = times.l2_latency, times.dram_latency
-    m[simulate.M_L1_MIN] = times.l1_min_cycles
-    m[simulate.M_WAVEFRONT_CYCLES] = 128 / times.l1_bytes_per_clock
-    part = case.per_sm / case.blocks  # of the grid's traffic that the busiest SM has
-    m[simulate.M_L2_RATE] = min(SM_PORT, times.l2_bytes_per_clock * part)
-    m[simulate.M_DRAM_RATE] = min(SM_PORT, times.dram_gbs * 1e3 / card.clock_mhz * part)
+    m = np.zeros(1, sm.MACHINE)
+    for name in ("l1_latency", "shared_latency", "l2_latency", "dram_latency"):
+        m[name] = getattr(times, name)
+    m["l1_least"] = times.l1_min_cycles
+    m["wavefront"] = 128 / times.l1_bytes_per_clock
+    m["l2_rate"] = min(SM_PORT, times.l2_bytes_per_clock * case.part)
+    m["dram_rate"] = case.dram_rate
     taken = min(case.resident * case.shared / 1024, times.l1_kb)
-    m[simulate.M_L1_SETS] = max(4, int((times.l1_kb - taken) * 8 / simulate.WAYS))
+    m["sets"] = max(4, int((times.l1_kb - taken) * 8 / sm.WAYS))
     l2 = card.l2_bytes * L2_SHARE
-    m[simulate.M_WRITE_DRAM] = max(0.0, 1 - l2 / 2 / max(traffic.written, 1.0))
-    m[simulate.M_RETOUCH] = max(0.0, 1 - l2 / max(traffic.wave, 1.0))
-    m[simulate.M_BUDGET] = BUDGET
-    for pipe in range(len(costs.PIPES)):
-        m[simulate.M_PIPE + pipe] = 32 / (costs.unit_lanes(pipe, card, times) / 4)
+    m["written"] = max(0.0, 1 - l2 / 2 / max(traffic.written, 1.0))
+    m["retouched"] = max(0.0, 1 - l2 / max(traffic.wave, 1.0))
+    m["budget"] = BUDGET
     return m
+
+
+def intervals(case: Case) -> np.ndarray:
+    """Cycles from one instruction to the next on each pipe of a scheduler."""
+    return np.array([32 / (costs.unit_lanes(p, case.card, case.times) / 4) for p in range(len(costs.PIPES))])

@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from . import case as cases
-from . import costs, program, simulate, traces
+from . import costs, program, sm, traces
 from .cards import timing
 from .occupancy import Occupancy, occupancy
 
@@ -70,25 +70,25 @@ def kernel_time(card, kernel, grid, block, shared: int, registers: int, result, 
 
 
 def issue_times(card, kernel, grid, block, shared: int, registers: int, result, mix=None, rows: int = 40_000):
-    """The kernel's Program and its first issue times (rows of case.SAMPLE_WORDS); arguments as of `kernel_time`."""
+    """The kernel's Program and its first issues (sm.SAMPLE); arguments as of `kernel_time`."""
     case = cases.prepare(card, kernel, grid, block, shared, registers, result, mix)
     if case is None:
-        return cases.program_of(kernel), np.zeros((0, cases.SAMPLE_WORDS))
-    return case.code, cases.run(case, rows).rows
+        return cases.program_of(kernel), np.zeros(0, sm.SAMPLE).view(np.recarray)
+    return case.code, cases.run(case, rows).samples
 
 
 def _estimate(case: cases.Case) -> Estimate:
     done = cases.run(case)
-    out, stalls = done.out, done.stalls
-    busy = max(out[simulate.O_CYCLES], out[simulate.O_L2_FREE], out[simulate.O_DRAM_FREE])
-    use = _use(case.code, done, busy)
+    out, stalls = done.result, done.stalls
+    busy = max(out.cycles, out.l2_free, out.dram_free)
+    use = _use(case, done, busy)
     highest = max(use, key=use.get)
     scale, cycles = _scale(case, out, busy, use[highest])
     cycles = _uneven(case, out, cycles)
     grid_bytes = 32 * scale * case.blocks / case.per_sm  # of a sector of the simulated SM
-    l1, l2 = out[simulate.O_L1_SECTORS], out[simulate.O_L2_SECTORS]
-    dram = out[simulate.O_DRAM_READ] + out[simulate.O_DRAM_WRITE]
-    active = stalls.sum() / max(out[simulate.O_CYCLES], 1.0)
+    l1, l2 = out.l1_sectors, out.l2_sectors
+    dram = out.dram_read + out.dram_write
+    active = stalls.sum() / max(out.cycles, 1.0)
     return Estimate(
         us=case.times.graph_node_us - NODE_GAP_US + cycles / case.card.clock_mhz,
         bound_by=highest if use[highest] >= BUSY else "latency",
@@ -97,12 +97,12 @@ def _estimate(case: cases.Case) -> Estimate:
         lines=_by_line(case.code, done.by_line, stalls.sum()),
         occupancy=case.fits,
         achieved=min(case.fits.ratio, float(active / case.fits.max_warps)),
-        ipc=float(out[simulate.O_SLOTS] / max(busy, 1.0)),
-        l1_hit=float(out[simulate.O_L1_HITS] / max(l1, 1.0)),
+        ipc=float(out.slots / max(busy, 1.0)),
+        l1_hit=float(out.l1_hits / max(l1, 1.0)),
         l2_hit=float(1 - dram / max(l2, 1.0)),
         l2_bytes=float(l2 * grid_bytes),
-        dram_read=float(out[simulate.O_DRAM_READ] * grid_bytes),
-        dram_write=float(out[simulate.O_DRAM_WRITE] * grid_bytes),
+        dram_read=float(out.dram_read * grid_bytes),
+        dram_write=float(out.dram_write * grid_bytes),
         cycles=float(cycles),
     )
 
@@ -115,10 +115,10 @@ def _scale(case: cases.Case, out, busy: float, highest: float) -> tuple[float, f
     whole = float((counters.runs[:, 0] * lengths).sum()) / counters.counted_blocks  # instructions of a block
     traced = float((case.traffic.entries * lengths).sum()) / len(counters.trace.blocks)
     longer = max(1.0, whole / max(traced, 1.0))  # what the traces leave out
-    done = out[simulate.O_INSTRUCTIONS] / max(traced * case.simulated, 1.0)
+    done = out.instructions / max(traced * case.simulated, 1.0)
     scale = case.per_sm * longer / (case.simulated * max(done, 1e-9))
     if case.simulated > case.resident and done > 0.999:
-        rate = (busy - out[simulate.O_FIRST_WAVE]) / (case.simulated - case.resident)  # cycles a block
+        rate = (busy - out.first_wave) / (case.simulated - case.resident)  # cycles a block
         rate = max(rate, highest * busy / case.simulated)  # blocks that started while others ran have less left to do
         return scale, (busy + rate * (case.per_sm - case.simulated)) * longer
     return scale, busy * scale
@@ -130,27 +130,27 @@ def _uneven(case: cases.Case, out, cycles: float) -> float:
     traced = max(c.work_sampled, 1.0)
     if c.counted_blocks <= len(c.trace.blocks):  # else all blocks' instructions are in the scale already
         cycles *= max(1.0, c.work_mean / traced)
-    alone = out[simulate.O_FIRST_WAVE] or out[simulate.O_CYCLES]
+    alone = out.first_wave or out.cycles
     return max(cycles, alone * c.work_max / traced) if c.work_max > 1.5 * traced else cycles
 
 
-def _use(code, done: cases.Outcome, busy: float) -> dict[str, float]:
+def _use(case: cases.Case, done: cases.Outcome, busy: float) -> dict[str, float]:
     """How busy each server was."""
-    out, m = done.out, done.machine
-    slots = done.by_line[:, simulate.SELECTED]
+    out, code, intervals = done.result, case.code, cases.intervals(case)
+    slots = done.by_line[:, sm.SELECTED]
     use = {"issue": float(slots.sum() / 4 / busy)}
     for pipe, name in enumerate(costs.PIPES):
         if pipe not in (costs.LSU, costs.CBU):
-            use[name] = float(slots[code.pipe == pipe].sum() * m[simulate.M_PIPE + pipe] / 4 / busy)
-    use["L1/shared"] = float(out[simulate.O_L1_BUSY] / busy)
-    use["L2"] = float(out[simulate.O_L2_BUSY] / busy)
-    dram = out[simulate.O_DRAM_READ] + out[simulate.O_DRAM_WRITE]
-    use["DRAM"] = float(dram * 32 / m[simulate.M_DRAM_RATE] / busy)
+            use[name] = float(slots[code.pipe == pipe].sum() * intervals[pipe] / 4 / busy)
+    use["L1/shared"] = float(out.l1_busy / busy)
+    use["L2"] = float(out.l2_busy / busy)
+    dram = out.dram_read + out.dram_write
+    use["DRAM"] = float(dram * 32 / case.dram_rate / busy)
     return use
 
 
 def _parts(cycles, total) -> dict[str, float]:
-    return {name: float(x / max(total, 1e-9)) for name, x in zip(simulate.STALLS, cycles, strict=True) if x}
+    return {name: float(x / max(total, 1e-9)) for name, x in zip(sm.STALLS, cycles, strict=True) if x}
 
 
 def _by_line(code, by_line, total) -> dict[int, dict[str, float]]:

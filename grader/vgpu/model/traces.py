@@ -6,6 +6,7 @@ import numba
 import numpy as np
 
 from ..jit import layout as L
+from ..jit import raw
 
 _WRITES = {L.STORE, L.ATOMIC, L.ASYNC_WRITE}
 T_ENTER, T_SHARED, T_GLOBAL, T_LOCAL, T_MBARRIER, T_BULK = range(1, 7)  # as machine/count.py has them
@@ -14,11 +15,13 @@ ALLOCATION_SHIFT = 30  # of lines: an allocation's index in a line's number
 
 
 def _jit(fn):
-    return numba.njit(cache=True, nogil=True, error_model="numpy")(fn)
+    with raw.kept():
+        return numba.njit(cache=True, nogil=True, error_model="numpy")(fn)
 
 
 @_jit
 def bits(x):
+    """Of four sectors, how many."""
     return (x & 1) + (x >> 1 & 1) + (x >> 2 & 1) + (x >> 3 & 1)
 
 
