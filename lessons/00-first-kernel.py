@@ -15,6 +15,7 @@
 # %load_ext grader
 import numpy as np
 from numba import cuda, float32
+from numba.cuda.cudadrv.driver import CudaAPIError
 
 from grader.kit import lab
 
@@ -66,7 +67,8 @@ print("right:", np.array_equal(result, 2 * x + y))
 # ## Who does what
 #
 # Let every thread write down who it is. The hardware runs a block's threads in groups of 32, the **warps**. The threads
-# of a warp execute the same instruction together; a thread's place in its warp is its **lane**.
+# of a warp execute the same instruction together, as long as they take the same branch; a thread's place in its warp is
+# its **lane**.
 
 # %%
 @cuda.jit
@@ -128,7 +130,7 @@ t.draw("saxpy of 1,048,576 elements with its copies")
 # %%
 kernel = lab.microseconds(lambda: saxpy[blocks, threads](np.float32(2), d_x, d_y))
 print(f"kernel: {kernel:.1f} us, {lab.how()}")
-print(f"kernel, with two copies in and one out: {t.microseconds:.0f} us")
+print(f"kernel, with two copies in and one out: {t.microseconds:.0f} us, {lab.how()}")
 print(f"the kernel moves {3 * x.nbytes / kernel / 1e3:.0f} GB/s")
 
 # %% [markdown]
@@ -158,8 +160,8 @@ for n, us in zip(sizes, times):
     print(f"{n:8} elements: {us:6.1f} us, {1e3 * us / n:8.3f} ns an element")
 
 # %% [markdown]
-# On the left the line is flat: the GPU is mostly empty, and a CPU has long finished. Only where the line rises does the
-# GPU have enough to do, and only there is the time per element a figure worth quoting.
+# On the left the line is flat: most of the GPU is empty, and what you wait for is the launch. Only where the line rises does
+# the GPU have enough to do, and only there is the time per element a figure worth quoting.
 #
 # ## Right, and right by luck
 #
@@ -187,7 +189,9 @@ print(wrong, "of 512 values are wrong, this time")
 # them writing, with nothing to put them in order. It names both lines, and where a barrier is missing.
 #
 # The number of wrong values means little: it depends on which warp was faster. A race can give the right answer a
-# thousand times on your card, and the wrong one on another. So homework with a race fails, whatever the values. `cuda.syncthreads()` makes every thread of the block wait for all others:
+# thousand times on your card, and the wrong one on another. So homework with a race fails, whatever the values.
+#
+# `cuda.syncthreads()` makes every thread of the block wait for all others:
 
 # %%
 @cuda.jit
@@ -223,8 +227,8 @@ try:
     print("launched")
     cuda.synchronize()
     print("finished")
-except Exception as error:
-    print(type(error).__name__, error)
+except CudaAPIError as error:
+    print(error.msg)
 
 # %% [markdown]
 # Two things to notice. The launch itself went well: a launch only *asks* for work and returns at once. The trouble comes
@@ -234,8 +238,8 @@ except Exception as error:
 # %%
 try:
     print(d_y.copy_to_host()[:3])
-except Exception as error:
-    print(type(error).__name__, error)
+except CudaAPIError as error:
+    print(error.msg)
 
 # %% [markdown]
 # A real GPU is less strict. Its memory comes in larger pieces than an array, so a step of a few bytes beyond the end often

@@ -6,7 +6,8 @@
 #
 # **You need** lesson 00: threads, warps and blocks.
 #
-# A number from the GPU's memory arrives about six hundred cycles after it was asked for. No trick makes it come sooner. A GPU
+# A number from the GPU's memory arrives some five hundred cycles after it was asked for
+# (466 on an A100, 479 on an H100: [Luo et al.](https://arxiv.org/abs/2402.13499)). No trick makes it come sooner. A GPU
 # is fast all the same, because it does not wait for one load at a time: it has thousands under way. So the question to
 # ask of a slow kernel is seldom "what takes so long?", and nearly always "**why is so little going on at the same time?**"
 
@@ -25,26 +26,28 @@ print(sms, "SMs")
 # ## One load
 #
 # To see the latency itself, let one thread load an index, and use that index for the next load. It cannot begin the next
-# one before it has the last: a **dependent chain**. (The steps are large and random, so that no cache has the answer.)
+# one before it has the last: a **dependent chain**. (So that no cache has the answer, the steps are large and random, the array
+# is larger than the L2 cache of most cards, and each run goes on where the last one stopped.)
 
 # %%
 @cuda.jit
 def chase(following, out, steps):
-    p = 0
+    p = out[0]
     for _ in range(steps):
         p = following[p]
     out[0] = p
 
 
-line = 32                                       # elements in 128 bytes: every step goes to another line
-places = np.random.default_rng(1).permutation(1 << 15) * line
-following = np.zeros((1 << 15) * line, np.int32)
+line, lines = 32, 1 << 20                       # 32 elements, 128 bytes: each step is to another line
+places = np.random.default_rng(1).permutation(lines) * line
+following = np.zeros(lines * line, np.int32)    # 128 MB
 following[places] = np.roll(places, -1)
-following, out = cuda.to_device(following), cuda.device_array(1, np.int32)
+following, out = cuda.to_device(following), cuda.to_device(np.zeros(1, np.int32))
 
 steps = 1000
 latency = 1e3 * lab.microseconds(lambda: chase[1, 1](following, out, steps)) / steps
-print(f"{latency:.0f} ns a load, {lab.how()}: {4 / latency:.3f} GB/s")
+cycles = latency * cuda.get_current_device().CLOCK_RATE / 1e6           # CLOCK_RATE is in kHz
+print(f"{latency:.0f} ns a load, {lab.how()}: {cycles:.0f} cycles, or {4 / latency:.3f} GB/s")
 
 # %% [markdown]
 # A USB stick does better, and the card could do a hundred thousand times as much. Nothing is wrong with the memory: it is idle
@@ -78,7 +81,8 @@ loads = best * latency / 128 / sms
 print(f"under way: {best * latency / 1e3:.0f} KB, or {loads:.0f} loads of a warp on every SM")
 
 # %% [markdown]
-# (A kernel as short as this one gets less than the memory could give: starting and ending count.)
+# (A kernel as short as this one gets less than the memory could give: starting and ending count, and its stores use the same
+# memory. Nobody waits for a store, so they do not count here.)
 #
 # A warp of this kernel has one load under way, and waits. So about so many **warps** must be on every SM, all of them waiting.
 # Waiting warps cost nothing: their registers stay where they are, and the SM's four schedulers each pick, in every cycle, any
@@ -175,7 +179,7 @@ def polynomial(x, y, terms):
 
 
 def polynomials(terms):
-    """A kernel for four polynomials with so many terms each: four chains that need nothing of each other."""
+    """A kernel for four polynomials with so many terms each: four independent chains."""
 
     @cuda.jit
     def kernel(x, y):
@@ -199,12 +203,14 @@ four_chains = polynomials(16)
 m = n // 4
 for name, kernel, size in (("copy", copy, n), ("copy_4", copy_4, n), ("four chains", four_chains, m)):
     row = [brake(kernel, kilobytes, x[:size], y[:size]) for kilobytes in (0, 20, 40)]
-    print(f"{name:12}", "  ".join(f"{w.occupancy:4.0%}: {w.microseconds:5.1f} us" for w in row))
+    times = "  ".join(f"{w.occupancy:4.0%}: {w.microseconds:5.1f} us" for w in row)
+    print(f"{name:12} {times}, {lab.how()}")
 
 # %% [markdown]
-# `copy` loses what its warps had under way. The two with ILP of their own lose far less. This is the rule to keep: **raise occupancy while latency is exposed, and stop when it is
-# not.** Kernels tuned to the utmost often run at a quarter of the occupancy, because the registers that many warps would take
-# are put to better use (Vasily Volkov, "Better Performance at Lower Occupancy", GTC 2010).
+# `copy` loses what its warps had under way. The two with ILP of their own lose far less. This is the rule to keep: **raise
+# occupancy while latency is exposed, and stop when it is not.** Kernels tuned to the utmost often run at low occupancy, because
+# the registers that many warps would take are put to better use (Vasily Volkov,
+# [Better Performance at Lower Occupancy](https://www.nvidia.com/content/GTC-2010/pdfs/2238_GTC2010.pdf), GTC 2010).
 #
 # ## What do the warps wait for?
 #

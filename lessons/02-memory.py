@@ -17,6 +17,7 @@ import numpy as np
 from numba import cuda, float32
 
 from grader.kit import lab
+from grader.kit.limits import why
 
 # %% [markdown]
 # ## Memory comes in sectors
@@ -52,7 +53,7 @@ for step in steps:
     times.append(lab.microseconds(work))
     used = 100 * 4 / counts.sectors_per_load
     print(f"step {step:2}: {counts.sectors_per_load:4.0f} sectors a request, "
-          f"{used:5.1f} % of the loaded bytes are used, {times[-1]:5.1f} us")
+          f"{used:5.1f} % of the loaded bytes are used, {times[-1]:5.1f} us {lab.how()}")
 
 # %%
 fig, axes = lab.figure(columns=2)
@@ -134,7 +135,7 @@ for kernel, expected in ((copy, host), (naive, host.T)):
     assert np.array_equal(out.copy_to_host(), expected)
     counts = lab.count(lambda: kernel[grid, block](a, out))
     print(f"{kernel.__name__:6}: {counts.sectors_per_load:2.0f} sectors a load, "
-          f"{counts.sectors_per_store:2.0f} a store, {ladder[kernel.__name__]:6.1f} us")
+          f"{counts.sectors_per_store:2.0f} a store, {ladder[kernel.__name__]:6.1f} us {lab.how()}")
 
 # %% [markdown]
 # The naive transpose loads well and stores badly: each of its 32 threads writes into a row of its own.
@@ -166,7 +167,7 @@ def show(kernel):
     counts = lab.count(lambda: kernel[grid, block](a, out))
     print(f"{kernel.__name__:6}: {counts.sectors_per_load:2.0f} sectors a load, "
           f"{counts.sectors_per_store:2.0f} a store, {counts.ways:4.1f} ways in shared memory, "
-          f"{ladder[kernel.__name__]:6.1f} us")
+          f"{ladder[kernel.__name__]:6.1f} us {lab.how()}")
 
 
 show(tiled)
@@ -227,11 +228,22 @@ lab.bars(ladder, f"microseconds, {lab.how()}", f"Transpose of {size} x {size} fl
 # %% [markdown]
 # The dashed line is the plain copy, which no transpose can beat by much: it moves the same bytes. When a kernel is near such a
 # line, stop. The next improvement must come from moving fewer bytes, that is, from a different algorithm or from doing more
-# work on each visit (lesson 14).
+# work on each visit.
+#
+# `padded` is not quite there. What is it that it waits for now? Lesson 01 has the tool:
+
+# %%
+print(why(lambda: padded[grid, block](a, out)))
+
+# %% [markdown]
+# It is bound by the ALU, the unit for integer arithmetic. The memory accesses are as good as they can be; what is left over the
+# copy is work inside the SM: a store to and a load from shared memory for every element, a barrier, and the arithmetic of twice
+# as many indices.
 #
 # ## Wide loads
 #
-# A thread can load 16 bytes with one instruction. Four times fewer instructions for the same bytes.
+# A thread can load 16 bytes with one instruction. That is a quarter of the loads and stores for the same bytes, and a quarter of
+# the index arithmetic too.
 #
 # **Predict.** Will a copy get four times as fast?
 

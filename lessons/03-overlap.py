@@ -168,13 +168,14 @@ for k, b in enumerate(blocks):
 
 # %%
 crowd = {
-    kernel.__name__: why(lambda: kernel[sms * 16, TILE](x, rank)) for kernel in (single, fetch_ahead, double)
+    kernel.__name__: why(lambda: kernel[sms * 16, TILE](x, rank))
+    for kernel in (single, fetch_ahead, double)
 }
 draw_stalls(crowd, "Sixteen blocks on every SM")
 for name, w in crowd.items():
     busiest = max(w.use, key=w.use.get, default="")
     busy = f", {busiest} is busy for {w.use[busiest]:.0%}" if busiest else ""
-    print(f"{name:12} {w.microseconds:5.1f} us" + busy)
+    print(f"{name:12} {w.microseconds:5.1f} us, {lab.how()}" + busy)
 
 # %% [markdown]
 # The warps of `single` still wait for memory for part of their time: long scoreboard is there in the picture. It does not
@@ -196,7 +197,7 @@ for name, w in crowd.items():
 # ## Different jobs for different warps
 #
 # Another way to have both at once: some warps only load, the others only compute. This is **warp specialisation**. Now
-# `syncthreads` is too blunt a tool, since the two sides do not go through the same code. An SM has 16 **named barriers** a block, and
+# `syncthreads` is too blunt a tool, since the two sides do not go through the same code. A block has 16 **named barriers**, and
 # there are two ways to take part in one: *wait* there (`barrier_sync`), or only say that you have come by (`barrier_arrive`).
 
 # %%
@@ -238,22 +239,22 @@ for kernel, threads in ((single, TILE), (fetch_ahead, TILE), (specialised, 2 * T
     print(f"{kernel.__name__:12} {teams[kernel.__name__]}")
 
 # %% [markdown]
-# It overlaps as well as fetching ahead does, and no better, with twice the threads. Specialisation comes into its own where one thread can start the copy of a whole tile, without
-# registers in between, and several tiles are under way. That takes asynchronous copies (lesson 04) and barriers that count bytes
-# (lesson 05).
+# It overlaps as well as fetching ahead does, and no better, with twice the threads. Specialisation comes into its own where one
+# thread can start the copy of a whole tile, without registers in between, and several tiles are under way. That takes
+# asynchronous copies (lesson 04) and barriers that count bytes (lesson 05).
 #
 # ## The same in CUDA C++
 #
 # | here | CUDA C++ |
 # |---|---|
-# | `coming = x[i + step]` before the loop over the tile | the same; the compiler keeps the load where it is |
+# | `coming = x[i + step]` before the loop over the tile | the same; the compiler may move the load, so look where it went |
 # | two shared arrays in turn | `__shared__ float tile[2][64]` and an index; unroll by two so that it becomes a constant |
 # | `barrier_sync(1, 128)`, `barrier_arrive(1, 128)` | `asm volatile("bar.sync 1, 128;")`, `bar.arrive`; CUTLASS calls them `NamedBarrier` |
 # | fetching ahead without registers | `cuda::memcpy_async`, `cuda::pipeline` (lessons 04 and 05) |
 #
 # ## What Nsight Compute would show
 #
-# * *Warp State Statistics*: of `single` with one block, long scoreboard and barrier; of the others, less of both.
+# * *Warp State Statistics*: of `single` with one block, mostly long scoreboard; of the others, less of it.
 # * *Source*: the long scoreboard sits at the store to shared memory, which is the first to need the element. When it has
 #   moved behind the comparisons, you fetch ahead; when the compiler has moved it back, you see that too.
 # * *Scheduler Statistics*: eligible warps a cycle. If there is at least one nearly always, fetching ahead has nothing to give.

@@ -68,7 +68,7 @@ for kernel in (by_register, by_copy):
     print(f"{kernel.__name__:11}: {', '.join(used)}; {registers} registers a thread")
 
 # %% [markdown]
-# The asynchronous version has no `ld` and no `st`: the data never passes through a register. So a thread can have as many
+# The asynchronous version has no `ld.global` and no `st.shared`: the data never passes through a register. So a thread can have as many
 # copies under way as it likes without paying for it in registers, and fewer registers can mean more warps per SM.
 #
 # ## Groups
@@ -225,8 +225,8 @@ print(y.copy_to_host()[96:104])
 #
 # ## Is it faster?
 #
-# A loop over tiles, with some arithmetic on each: once with plain loads, once with copies that are waited for at once, once
-# double-buffered. First with few blocks, so that an SM has little else to do, then with many.
+# A loop over tiles, with some arithmetic on each: once with plain loads, and once with asynchronous copies, double-buffered. First
+# with few blocks, so that an SM has little else to do, then with many.
 #
 # **Predict.** Where does double buffering gain most: with few blocks or with many?
 
@@ -301,8 +301,8 @@ lab.bars(gain, f"time of plain / time of ahead ({lab.how()})",
 # ## What Nsight Compute would show
 #
 # In the *Source* page a plain load is `LDG` followed by `STS`; an asynchronous copy is a single `LDGSTS`. The stall that a plain
-# load causes is *Long Scoreboard* at the `STS`; a copy that is waited for too early stalls at `LDGDEPBAR` and
-# `DEPBAR` instead. If that stall is as long as before, nothing was gained: the wait only has another name.
+# load causes is *Long Scoreboard* at the `STS`; a copy that is waited for too early stalls at its wait,
+# `DEPBAR`, instead. (`LDGDEPBAR` before it is the commit.) If that stall is as long as before, nothing was gained: the wait only has another name.
 #
 # ## Exercises
 #

@@ -79,7 +79,8 @@ for blocks in (64, 1024):
         us = lab.microseconds(lambda: kernel[blocks, TILE](x, y, tiles))
         curves[f"{blocks} blocks"].append(us)
         assert y.copy_to_host().sum() == 8 * n
-    print(f"{blocks:4} blocks:", ", ".join(f"{us:.1f}" for us in curves[f"{blocks} blocks"]), "us")
+    took = ", ".join(f"{us:.1f}" for us in curves[f"{blocks} blocks"])
+    print(f"{blocks:4} blocks: {took} us, {lab.how()}")
 
 # %%
 fig, ax = lab.figure()
@@ -95,17 +96,19 @@ _ = ax.legend()
 
 # %% [markdown]
 # With few blocks the second stage brings most of the gain, and after a few more there is nothing left to hide. With many blocks per
-# SM the other blocks hide the latency already: then stages only cost instructions and shared memory, and shared memory is what
-# limits how many blocks fit. More stages can mean *fewer* resident warps. Try it, do not assume it.
+# SM the other blocks hide the latency already: then stages only cost instructions and shared memory. Where tiles are large, shared
+# memory limits how many blocks fit, and more stages mean *fewer* resident warps. Try it, do not assume it.
 #
 # ## Warps of two kinds
 #
 # So far every thread fetches and computes in turn, and two barriers per tile hold all of them together. **Warp specialisation** splits
 # the block: one warp does nothing but fetch, the others nothing but compute. They meet at **mbarriers**.
 #
-# An mbarrier is a word in shared memory that counts arrivals. When as many have come as it was initialised for, its **phase** ends and
-# the next begins; phases have the parities 0, 1, 0, 1, ... Each stage has two of them: `full`, at which the copies arrive, and
-# `empty`, at which the consumers do.
+# An mbarrier is a 64-bit word in shared memory that counts arrivals. When as many have come as it was initialised for, its **phase**
+# ends and the next begins; phases have the parities 0, 1, 0, 1, ... Waiting for a parity ends when a phase of that parity is over,
+# and cannot tell phase 0 from phase 2: nobody may fall a whole round behind.
+#
+# Each stage has two such barriers: `full`, at which the copies arrive, and `empty`, at which the consumers do.
 #
 # **Predict.** The producer fills stage 0 for the first time. Must it wait for `empty[0]`? And the second time, for which parity?
 
@@ -165,6 +168,8 @@ lab.bars({"1 stage": curves["64 blocks"][0], "3 stages, all alike": curves["64 b
 # at `full` with `mbarrier_arrive_expect_tx`, and the hardware counts them down as they come:
 #
 # ```python
+# from grader.kit import bulk_copy, mbarrier_arrive_expect_tx
+#
 # mbarrier_arrive_expect_tx(full, s, 4 * TILE)
 # bulk_copy(ring, (s, 0), x, first + TILE * k, 4 * TILE, full, s)
 # ```
@@ -184,8 +189,11 @@ lab.bars({"1 stage": curves["64 blocks"][0], "3 stages, all alike": curves["64 b
 # | a ring with `cp_async_commit`, `cp_async_wait(STAGES - 1)` | `cp.async.wait_group` | `cuda::pipeline`, `__pipeline_wait_prior` |
 # | acquire, commit, wait, release | | `producer_acquire()`, `producer_commit()`, `consumer_wait()`, `consumer_release()` |
 # | `mbarrier_init`, `mbarrier_arrive`, `mbarrier_wait` | `mbarrier.init`, `.arrive`, `.test_wait.parity` | `cuda::barrier`, `wait_parity` |
-# | `cp_async_arrive(full, s)` | `cp.async.mbarrier.arrive.noinc` | `__pipeline_arrive_on` |
-# | `bulk_copy`, `mbarrier_arrive_expect_tx` | `cp.async.bulk`, `mbarrier.arrive.expect_tx` | `cuda::memcpy_async`, `cuda::device::barrier_arrive_tx` |
+# | `cp_async_arrive(full, s)` | `cp.async.mbarrier.arrive.noinc` | CUTLASS: `cpasync_barrier_arrive_noinc` |
+# | `bulk_copy`, `mbarrier_arrive_expect_tx` | `cp.async.bulk`, `mbarrier.arrive.expect_tx` | `cuda::device::memcpy_async_tx`, `barrier_arrive_tx` |
+#
+# (`__pipeline_arrive_on` is without `.noinc`: it first adds one to the arrivals that are awaited, and then arrives. The barrier must
+# then count somebody else besides.)
 #
 # ## What Nsight Compute would show
 #

@@ -2,7 +2,7 @@
 # # 06 · Streams
 #
 # **You will** let copies and kernels run at the same time, say what may overlap and what may not, put one stream behind another
-# with an event, and find the call that silently made everything wait.
+# with an event, let urgent work go first, and find the call that silently made everything wait.
 #
 # **You need** lesson 00.
 #
@@ -13,7 +13,7 @@
 # %%
 # %load_ext grader
 import numpy as np
-from cuda.core import Device
+from cuda.core import Device, StreamOptions
 from numba import cuda
 
 from grader.kit import lab
@@ -51,8 +51,8 @@ print("after: ", result[:4])
 
 # %% [markdown]
 # Before the synchronisation the memory holds whatever it held. On a GPU it may also hold the result, or half of it: it is a race,
-# with the host as one of the parties, and no sanitizer watches the host. The virtual GPU does the work as late as it is allowed
-# to, so this mistake shows every time.
+# with the host as one of the parties, and NVIDIA's racecheck watches no host. The virtual GPU's does. It also does the work as
+# late as it is allowed to, so that this mistake shows every time.
 #
 # ## A pipeline of chunks
 #
@@ -137,8 +137,10 @@ lab.bars(times, f"microseconds, {lab.how()}", "Streams need pinned memory")
 #
 # ## The default stream
 #
-# A launch without a stream goes to the **default stream**. It has an old rule of its own: work in it waits for everything in all
-# ordinary streams, and everything after it waits for it. One forgotten `stream` in the middle, and the overlap is gone.
+# A launch without a stream goes to the **default stream**. It has an old rule of its own
+# ([manual](https://docs.nvidia.com/cuda/cuda-driver-api/stream-sync-behavior.html)): work in it waits for everything that was given
+# to ordinary streams before, and what ordinary streams are given later waits for it. One forgotten `stream` in the middle, and
+# the overlap is gone.
 #
 # **Predict.** Three small kernels, which could well run side by side: the first in stream A, the second in the default stream, the
 # third in stream B. Draw the picture.
@@ -171,7 +173,9 @@ with lab.timeline() as t:
 t.draw("non-blocking A, default, non-blocking B", rows="stream")
 
 # %% [markdown]
-# In a program of your own, give every call a stream, and leave the default stream to those who know no better.
+# In a program of your own, give every call a stream. And mind libraries: what they do in the default stream holds up your blocking
+# streams too. (A program can ask for a default stream *per thread*, `nvcc --default-stream per-thread`. That one is an
+# ordinary blocking stream: it waits for no other stream but the old default one.)
 #
 # ## One stream behind another
 #
@@ -193,7 +197,8 @@ with lab.timeline() as t:
 t.draw("A race between two streams", rows="stream")
 
 # %% [markdown]
-# On the virtual GPU racecheck keeps an eye on the order between streams too, and names both kernels.
+# On the virtual GPU racecheck keeps an eye on the order between streams too, and names both kernels. (It numbers streams in the
+# order of their making.)
 #
 # An **event** is a mark in a stream. `event.record(a)` puts it there; `event.wait(b)` lets B, and only B, wait until A has come to
 # it. The host does not wait for anything.
@@ -211,11 +216,78 @@ t.draw("B waits for A", rows="stream")
 # `a.synchronize()` between the two launches would be right as well, and worse: then the *host* waits, and cannot give the GPU anything
 # else to do meanwhile.
 #
+# ## Who goes first
+#
+# A long kernel works in the background. Now somebody asks a question, and a small kernel has the answer. It has a stream of
+# its own; but the background kernel has more blocks than the GPU has places for, and they were there first. A stream can
+# have a **priority**. Lower numbers go first: 0 is the lowest priority and what you get if you do not ask, -1 is higher.
+#
+# **Predict.** The background kernel takes 200 microseconds, the small one five. When is the answer there, with the same priority for
+# both streams? And with a higher one for the second?
+
+# %%
+background, same = core.create_stream(), core.create_stream()
+higher = core.create_stream(options=StreamOptions(priority=-1))
+full = cuda.to_device(np.zeros(1 << 21, np.float32))             # 8,192 blocks
+
+
+def ask(stream, load=full, rounds=200):
+    """Microseconds from question to answer, while another kernel runs in the background."""
+    asked, answered = cuda.event(), cuda.event()
+    work[load.size // 256, 256, background](load, rounds)
+    asked.record(stream)
+    work[small // 256, 256, stream](arrays[0], 200)
+    answered.record(stream)
+    cuda.synchronize()
+    return 1e3 * cuda.event_elapsed_time(asked, answered)
+
+
+ask(same)                                                        # compiled before we look
+gpu = cuda.get_current_device()
+places = gpu.MULTIPROCESSOR_COUNT * gpu.MAX_THREADS_PER_MULTIPROCESSOR // 256
+print(f"{full.size // 256} blocks in the background, places for {places} at a time")
+
+# %%
+# %%timeline
+print(f"the same priority: {ask(same):.0f} us, {lab.how()}")
+
+# %%
+# %%timeline
+print(f"a higher priority: {ask(higher):.0f} us, {lab.how()}")
+
+# %% [markdown]
+# `%%timeline` at the top of a cell draws all that it made the device do, and the calls of the host above it.
+#
+# With the same priority the small kernel stands behind all blocks of the large one. With a higher one each place that comes
+# free is given to its blocks first. The background kernel loses a few places for a few microseconds, and ends hardly later.
+#
+# ### When a priority does not help
+
+# %%
+some = cuda.to_device(np.zeros(places // 4 * 256, np.float32))   # blocks for a quarter of the places
+times = {"GPU full, same priority": ask(same), "GPU full, higher priority": ask(higher),
+         "places left, same priority": ask(same, some, 4000),
+         "places left, higher priority": ask(higher, some, 4000)}
+lab.bars(times, f"microseconds from question to answer, {lab.how()}",
+         "A priority counts where blocks stand in line")
+
+# %% [markdown]
+# * Where places are free, nobody stands in line, and there is nothing to jump.
+# * **What runs is not stopped.** A priority is a hint for what is still waiting
+#   ([manual](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html), `cuStreamCreateWithPriority`): on a GPU the
+#   small kernel waits until the first blocks of the large one end. Blocks that take their time, such as those of a kernel with a
+#   grid-stride loop and just as many blocks as fit, let nobody in until the end. (The virtual GPU's clock is kinder here than a
+#   GPU: it gives up places at once. The wait that is missing from the picture is at most the time of one block, here some 20
+#   microseconds.)
+# * Copies take no notice of it: it is for kernels.
+#
 # ## The allocation that waits
 #
-# `cudaMalloc` and `cudaFree` are slow calls, and a free waits for the whole device besides, since somebody might still be using
-# the memory. In a loop this puts gaps between the kernels. A **stream-ordered** allocation is an entry in the queue like any
-# other: memory is taken from a pool when the stream gets there, and given back when the stream gets *there*.
+# `cudaMalloc` and `cudaFree` are slow calls, and a free may wait for the whole device besides, since somebody might still be using
+# the memory. In a loop this puts gaps between the kernels. (Here they are those of the allocations: numba collects what is to be
+# freed, and frees ten arrays at a time.) A **stream-ordered** allocation
+# ([guide](https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#stream-ordered-memory-allocator)) is an entry in the
+# queue like any other: memory is taken from a pool when the stream gets there, and given back when the stream gets *there*.
 
 # %%
 class Scratch:
@@ -258,6 +330,7 @@ lab.bars({"ordinary": ordinary.microseconds, "stream-ordered": ordered.microseco
 # |---|---|
 # | `cuda.stream()` | `cudaStreamCreate(&s)` (blocking) |
 # | `Device().create_stream()` | `cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking)` |
+# | `Device().create_stream(options=StreamOptions(priority=-1))` | `cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, -1)` |
 # | `kernel[blocks, threads, stream](...)` | `kernel<<<blocks, threads, 0, stream>>>(...)` |
 # | `d.copy_to_device(h, stream=s)` | `cudaMemcpyAsync(d, h, n, cudaMemcpyHostToDevice, s)` |
 # | `cuda.pinned_array(n)` | `cudaMallocHost(&p, n)` |

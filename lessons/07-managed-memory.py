@@ -24,7 +24,7 @@ from grader.kit import advise, lab, prefetch
 
 # %%
 @cuda.jit
-def add_one(x, first, stop):                # elements first to stop; numba passes no slice of a managed array
+def add_one(x, first, stop):        # elements first to stop: numba takes no slice of a managed array
     i = first + cuda.grid(1)
     if i < stop:
         x[i] += 1
@@ -63,15 +63,17 @@ first.draw("The first run of the kernel")
 # %% [markdown]
 # The memory was at the host. A thread of the kernel touched a page that the GPU did not have: a **page fault**. The
 # thread stopped, the GPU asked the driver, the driver moved the page and told the GPU to go on. The whole picture is one kernel, and nearly all
-# of its time is waiting for pages: each box of the lower row is one fault. In the second run everything is there. (A real GPU does not
-# count for us: there the counts are `nan`, and Nsight Systems has them.)
+# of its time is waiting for pages: each box of the lower row is one group of faults that were served together. In the second run
+# everything is there. (A real GPU does not count for us: there the counts are `nan`, and Nsight Systems has them.)
 #
 # ## What one fault brings
 #
 # The driver does not move single bytes. It moves **leaves** of 64 KB, and it guesses: if more than half of a neighbourhood is there,
-# the rest probably will be wanted too. Neighbourhoods are pairs of leaves, fours, eights, up to a **tree** of 2 MB. What one
-# fault brings is a *fault group*. Here a group costs some ninety microseconds, however small it is; published figures for cards lie
-# between fifty and two hundred.
+# the rest probably will be wanted too. Neighbourhoods are pairs of leaves, fours, eights, up to a **tree** of 2 MB
+# ([Ganguly et al., ISCA 2019](https://doi.org/10.1145/3307650.3322224);
+# [the driver's source](https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia-uvm/uvm_perf_prefetch.c)).
+# What one fault brings is a *fault group*. In the picture above a group takes some hundred microseconds, nearly all of it
+# for the asking and not for the bytes.
 #
 # **Predict.** A kernel touches the first 1, 2, 3, ... 32 leaves of a tree, in order. Draw the curve of the groups.
 
@@ -96,8 +98,8 @@ lab.curves(counts, {"fault groups": groups}, "leaves touched, in order", "groups
 # Leaf 0 comes alone, and so does leaf 1. With leaf 2, three quarters of the first four are there, so the fourth comes with it. From then on
 # each fault doubles what is there. In order is the best case; a kernel that touches here and there gets far less for a fault.
 #
-# (This is how NVIDIA's open driver behaves as far as it has been measured, and what the virtual GPU does. Yours may differ in
-# detail: Nsight Systems counts.)
+# (The virtual GPU follows the published rules. A GPU's threads fault side by side and in no order, so its counts differ in
+# detail: Nsight Systems shows them.)
 #
 # ## Ask in time: prefetch
 #
@@ -134,8 +136,10 @@ for name, work in (("on demand", on_demand), ("prefetched", prefetched),
     times[name] = t.microseconds
     if name in ("on demand", "prefetched"):
         t.draw(name)
-lab.bars(times, f"microseconds to move and compute, {lab.how()}", "Data that is at the host, and needed once")
-print(f"prefetching is {times['on demand'] / times['prefetched']:.1f} times as fast as faulting, {lab.how()}")
+lab.bars(times, f"microseconds to move and compute, {lab.how()}",
+         "Data that is at the host, and needed once")
+gain = times["on demand"] / times["prefetched"]
+print(f"prefetching is {gain:.1f} times as fast as faulting, {lab.how()}")
 
 # %% [markdown]
 # The kernel itself is back at the speed of its second run. But the bytes still have to travel: prefetched managed memory is as
@@ -180,7 +184,7 @@ def steps(x, look):
         look()
 
 
-status = cuda.mapped_array(1, np.float32)    # pinned: a kernel writes to it at the host, and nothing moves
+status = cuda.mapped_array(1, np.float32)    # pinned: a kernel writes to it at the host; nothing moves
 steps(x, look=lambda: None)                  # compiled before we look
 
 with lab.timeline() as thrashing:
@@ -204,8 +208,12 @@ for name, t in (("looks at x[0]", thrashing), ("looks at status[0]", apart)):
 # `advise` tells the driver what will happen, once, and moves nothing itself.
 #
 # * **read mostly**: everybody who reads gets a copy of his own. A write makes the other copies worthless.
-# * **preferred location**: where the data should stay. Others reach it there, if they can, instead of fetching it.
-# * **accessed by**: this processor will reach it, so set the way up beforehand; no faults, and nothing moves.
+# * **preferred location**: where the data should stay. Once it is there, others that fault reach it there, if they can, instead
+#   of fetching it.
+# * **accessed by**: this processor will reach it, so keep its page tables up to date wherever the data is; no faults, and nothing
+#   moves.
+#
+# ([Manual](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html), `cudaMemAdvise`.)
 #
 # A table of factors is read by the kernel *and* by the host, in every step. Nobody writes to it.
 
@@ -238,8 +246,8 @@ for advice in (None, "read mostly"):
     results[advice or "no advice"] = t
     t.draw(f"A table that both sides read: {advice or 'no advice'}")
 
-lab.bars({name: t.microseconds for name, t in results.items()}, f"microseconds for six steps, {lab.how()}",
-         "Read mostly: everybody keeps a copy")
+lab.bars({name: t.microseconds for name, t in results.items()},
+         f"microseconds for six steps, {lab.how()}", "Read mostly: everybody keeps a copy")
 for name, t in results.items():
     print(f"{name:12} fault groups: kernel {t.fault_groups:.0f}, host {t.host_fault_groups:.0f}")
 
@@ -318,7 +326,7 @@ for mb in rooms:
     micro.append(t.microseconds)
 
 for mb, moved, us in zip(rooms, again, micro):
-    print(f"room for {mb:2} MB: the second sweep moves {moved:.0f} MB and takes {us:6.0f} us, {lab.how()}")
+    print(f"room for {mb:2} MB: the second sweep moves {moved:.0f} MB, {us:6.0f} us {lab.how()}")
 lab.bars({f"{mb} MB free": us for mb, us in zip(rooms, micro)},
          f"microseconds for a later sweep, {lab.how()}", "8 MB of data: it fits, or it does not")
 
@@ -338,9 +346,9 @@ lab.bars({f"{mb} MB free": us for mb, us in zip(rooms, micro)},
 # | `advise(x, "preferred location", where)` | `cudaMemAdviseSetPreferredLocation` |
 # | `advise(x, "accessed by", where)` | `cudaMemAdviseSetAccessedBy` |
 #
-# On Windows, in WSL 2 and on some small devices the GPU cannot fault: everything moves before each launch, and the host may not touch it
-# while a kernel runs. Ask for the attribute `CONCURRENT_MANAGED_ACCESS` before you count on what is said here. Where CPU and GPU share page tables (Grace
-# Hopper), the host reaches the GPU's memory without a move, and even `malloc` is managed.
+# On Windows, in WSL 2 and on some small devices the GPU cannot fault: everything moves before each launch, and the host may not touch
+# it while a kernel runs. Ask for the attribute `CONCURRENT_MANAGED_ACCESS` before you count on what is said here. Where CPU and
+# GPU share page tables (Grace Hopper), the host reaches the GPU's memory without a move, and even `malloc` is managed.
 #
 # ## What Nsight Systems would show
 #

@@ -6,8 +6,8 @@
 #
 # **You need** lessons 00 and 06 (streams and events).
 #
-# A launch is a message from the CPU to the GPU. It costs a few microseconds: arguments are copied, a command is written, the
-# GPU fetches it. A kernel that runs for a millisecond does not care. A solver that makes ten thousand steps of five
+# A launch is a message from the CPU to the GPU. It costs the CPU a few microseconds: arguments are copied, a command is written,
+# the GPU fetches it. A kernel that runs for a millisecond does not care. A solver that makes ten thousand steps of five
 # microseconds each spends its life on messages. A **graph** sends the whole sequence in one.
 
 # %%
@@ -61,8 +61,8 @@ one_by_one.draw(f"{steps} launches")
 print(f"{one_by_one.microseconds:.0f} us, {lab.how()}: {one_by_one.microseconds / steps:.2f} us a step")
 
 # %% [markdown]
-# The gaps between the boxes are **bubbles**: the GPU has nothing to do and waits for the next message. No kernel can be
-# made faster to fill them.
+# The gaps between the boxes are **bubbles**: the GPU has nothing to do and waits for the next message. A faster kernel does not
+# fill them. It makes them wider.
 #
 # ## Record once, launch as one
 #
@@ -82,7 +82,7 @@ with lab.timeline() as as_graph:
     graph.launch(stream)
     stream.sync()
 
-as_graph.draw(f"the same {steps} launches, one graph")
+as_graph.draw(f"The same {steps} launches, one graph")
 print(f"{as_graph.microseconds:.0f} us, {lab.how()}: {as_graph.microseconds / steps:.2f} us a step")
 print(f"saved {(one_by_one.microseconds - as_graph.microseconds) / steps:.2f} us a step")
 
@@ -143,8 +143,9 @@ for points, (plain, replayed) in zip(sizes, both):
     print(f"{points:8} points: {plain:6.2f} and {replayed:6.2f} us a step, {plain / replayed:.2f} times")
 
 # %% [markdown]
-# Once a kernel runs for tens of microseconds, the next message arrives while it is still busy: there is no bubble left to
-# remove. **Graphs help many small kernels. They do nothing for few large ones.**
+# Once a kernel runs longer than a launch takes, the next message arrives while it is still busy: there is no bubble left to
+# remove. (A difference of a few per cent, as in the last two lines, is less than the model can tell.) **Graphs help many small
+# kernels. They do nothing for few large ones.**
 #
 # ## Fork and join
 #
@@ -182,13 +183,16 @@ builder = GraphBuilder.join(left, right)
 add[blocks, threads, builder](left_out, right_out, total)
 diamond = builder.end_building().complete()
 
-diamond.launch(stream)
-stream.sync()
+with lab.timeline() as t:
+    diamond.launch(stream)
+    stream.sync()
+t.draw("A fork and a join")
 print("right:", np.array_equal(total.copy_to_host(), 5 * np.arange(n, dtype=np.float32)))
 
 # %% [markdown]
-# Nobody wrote an event or a wait: the arrows of the graph say who waits for whom. What the branches gain depends on the
-# card: two kernels that each fill it take turns however they are drawn.
+# The boxes of the two branches lie one above the other: they run at the same time. Nobody wrote an event or a wait; the arrows
+# of the graph say who waits for whom. What the branches gain depends on the card: two kernels that each fill it take turns however
+# they are drawn.
 #
 # ## Yesterday's arguments
 #
@@ -208,7 +212,7 @@ stale.launch(stream)
 stream.sync()
 print("factor 10 :", total.copy_to_host()[1])
 
-factor = np.float32(20)                                 # a new Python object; the graph has never heard of it
+factor = np.float32(20)                                 # a new object: the graph has never heard of it
 stale.launch(stream)
 stream.sync()
 print("factor 20?:", total.copy_to_host()[1])
@@ -260,8 +264,10 @@ print("factor 20 :", total.copy_to_host()[1])
 #
 # ## To take away
 #
-# * A launch costs a microsecond or two of the GPU's time. Many small kernels pay it many times.
-# * Capture, instantiate once, launch often. Instantiating for a single launch costs more than it saves.
+# * Where a kernel is shorter than its launch, the GPU waits for the CPU, once a kernel. A graph pays once for all of them.
+# * Capture, instantiate once, launch often: the costs of setting up are moved into the instantiation
+#   ([guide](https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/cuda-graphs.html)), which the virtual GPU's clock
+#   does not count. For a single launch a graph is not worth it.
 # * Arguments are frozen, contents are not.
 # * Measure first: without bubbles in the timeline, a graph has nothing to remove.
 #

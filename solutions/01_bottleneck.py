@@ -92,7 +92,8 @@ if not all(w.bound_by for w in five.values()):
     print("No profile here: on a real GPU, ncu has these figures.")
 else:
     figures = [
-        (w.microseconds, 1e3 * w.gbs * w.microseconds, 1e3 * w.gflops * w.microseconds) for w in five.values()
+        (w.microseconds, 1e3 * w.gbs * w.microseconds, 1e3 * w.gflops * w.microseconds)
+        for w in five.values()
     ]
     us, nbytes, flop = (cuda.to_device(np.array(column, np.float32)) for column in zip(*figures))
     gflops, gbs = peaks()

@@ -9,8 +9,8 @@
 | `mbarrier_arrive_expect_tx(bars, k, nbytes)` | `mbarrier.arrive.expect_tx` | `cuda::device::barrier_arrive_tx` |
 | `mbarrier_test(bars, k, parity)` | `mbarrier.test_wait.parity` | `bar.try_wait_parity` |
 | `mbarrier_wait(bars, k, parity)` | a loop around it | `bar.wait_parity(parity)` |
-| `cp_async_arrive(bars, k)` | `cp.async.mbarrier.arrive.noinc` | `__pipeline_arrive_on` |
-| `bulk_copy(dst, i, src, j, nbytes, bars, k)` | `cp.async.bulk` | `cuda::memcpy_async` of one thread |
+| `cp_async_arrive(bars, k)` | `cp.async.mbarrier.arrive.noinc` | CUTLASS: `cpasync_barrier_arrive_noinc` |
+| `bulk_copy(dst, i, src, j, nbytes, bars, k)` | `cp.async.bulk` | `cuda::device::memcpy_async_tx` |
 
 An mbarrier is a 64-bit word in shared memory: `bars = cuda.shared.array(stages, uint64)`. It goes through phases, whose
 parity is 0, 1, 0, ...; a phase ends when `count` arrivals have come, and all bytes that were announced.

@@ -170,9 +170,11 @@ def bars(values: dict[str, float], unit: str, title: str = "", form: str = "", b
     _, ax = figure(height=0.62 + 0.36 * len(values))
     names = list(values)
     drawn = ax.barh(names, [values[n] for n in names], color=INK[0], height=0.62)
-    ax.bar_label(drawn, [form.format(values[n]) if form else _figure(values[n]) for n in names], padding=4)
+    labels = [form.format(values[n]) if form else _figure(values[n]) for n in names]
+    ground = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}  # of a figure that the dashed line would cross
+    ax.bar_label(drawn, labels, padding=4, bbox=ground, zorder=3)
     if best is not None:
-        ax.axvline(best, color=INK[1], linewidth=1.6, linestyle="--")
+        ax.axvline(best, color=INK[1], linewidth=1.6, linestyle="--", zorder=2.5)
     ax.invert_yaxis()
     ax.margins(x=0.12)
     ax.grid(axis="y", visible=False)
@@ -229,6 +231,9 @@ ENGINES = {  # what occupies a device: name in the picture, colour, hatching
     "faults": ("page faults", INK[1], "xx"),
     "host faults": ("page faults of the host", INK[1], "--"),
 }
+
+
+UNSEEN = 0.003  # of a picture's width: an overlap that is no wider would be invisible
 
 
 class Timeline:
@@ -297,7 +302,8 @@ class Timeline:
             names = sorted({s.stream for s in self.spans})
             letters = iter("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
             labels = [f"stream {next(letters)}" if n else "default stream" for n in names]
-        lanes = [_lanes([s for s in self.spans if getattr(s, rows) == name]) for name in names]
+        length = max(s.end_us for s in self.spans) - start
+        lanes = [_lanes([s for s in self.spans if getattr(s, rows) == name], length * UNSEEN) for name in names]
         _, ax = figure(height=0.95 + 0.36 * len(names) + 0.2 * sum(len(row) - 1 for row in lanes))
         for y, row in enumerate(lanes):
             height = 0.7 / len(row)
@@ -324,11 +330,11 @@ class Timeline:
         plt.show()
 
 
-def _lanes(spans: list) -> list[list]:
-    """The spans shared out so that no two in one lane overlap: each goes to the first lane that is free again."""
+def _lanes(spans: list, unseen: float = 1e-9) -> list[list]:
+    """The spans shared out so that no two in one lane overlap by more than `unseen` us: each to the first lane that is free."""
     lanes: list[list] = []
     for span in sorted(spans, key=lambda s: (s.start_us, s.end_us)):
-        free = next((lane for lane in lanes if lane[-1].end_us <= span.start_us + 1e-9), None)
+        free = next((lane for lane in lanes if lane[-1].end_us <= span.start_us + unseen), None)
         if free is None:
             lanes.append([span])
         else:

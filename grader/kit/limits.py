@@ -55,7 +55,7 @@ class Why:
             return f"{self.microseconds:.1f} us. {WHERE}"
         worst = max((s for s in self.stalls if s != "selected"), key=self.stalls.__getitem__)
         return (
-            f"{self.microseconds:6.1f} us, bound by {self.bound_by}; {self.achieved:4.0%} occupancy;"
+            f"{self.microseconds:6.1f} us modelled, bound by {self.bound_by}; {self.achieved:4.0%} occupancy;"
             f" mostly {worst} ({self.stalls[worst]:.0%})"
         )
 

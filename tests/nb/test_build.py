@@ -93,7 +93,7 @@ def test_no_line_of_code_is_wider_than_a_notebook():
         for cell in nbformat.read(path, 4).cells
         if cell.cell_type == "code"
         for line in cell.source.split("\n")
-        if len(line) > 110
+        if len(line) > 106
     ]
     assert wide == []
 
