@@ -34,7 +34,7 @@ def table(records: Sequence[dict]) -> Table:
     common = os.path.commonpath([os.path.dirname(r["submission"]) for r in records]) if records else ""
     for r in records:
         name = os.path.relpath(r["submission"], common) if common else r["submission"]
-        out.add_row(escape(name), r["exercise"], _code(r), _points(r), _speedup(r), escape(_why(r)))
+        out.add_row(plain(printable(name)), r["exercise"], _code(r), _points(r), _speedup(r), escape(_why(r)))
     return out
 
 

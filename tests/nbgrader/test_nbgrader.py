@@ -152,6 +152,24 @@ def test_nbgraders_own_commands_give_the_same(graded):
     assert "10 / 10 points" in graded.feedback("uses_nbgrader")
 
 
+@pytest.mark.parametrize("left", ["nothing", "taken in", "half"])
+def test_what_a_killed_run_left_is_graded_and_not_taken_for_done(graded, left):
+    """nbgrader makes the folder first, writes each notebook as it was taken in, and then as it was judged."""
+    name = f"killed_{left.replace(' ', '_')}"
+    graded.students.hand_in(
+        name, graded.students.notebook(handins.WRONG)
+    )  # graded before: only nbgrader's part is left
+    folder = graded.root / "autograded" / name / handins.UNIT
+    folder.mkdir(parents=True)
+    taken = exporter.take_in(str(graded.students.folder(name) / "mend.ipynb"), graded.students.released)
+    text = {"nothing": "", "taken in": nbformat.writes(taken), "half": nbformat.writes(taken)[:500]}[left]
+    if text:
+        (folder / "mend.ipynb").write_text(text)
+    assert autograde.main(handins.UNIT, graded.root, students=[name]) == 0
+    assert graded.grade(name) == (0.0, False)
+    assert exported(graded.root)[name]["details"].startswith("WA, mend: ")
+
+
 def test_a_crashing_resubmission_replaces_the_old_grade(graded):
     known = graded.students.notebook("import os\ngone = os._exit(0)\n" + handins.RIGHT)  # graded before
     graded.students.hand_in("comes_again", graded.students.notebook())

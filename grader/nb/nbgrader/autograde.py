@@ -85,7 +85,7 @@ def main(
     counter = desk.shared(settings.device, settings.trust_submissions, jobs or _processors())
     start, failed, seen, codes = time.perf_counter(), [], [], Counter()
     try:
-        new = [n for n in names if force or not _done(course, assignment, n)]
+        new = [n for n in names if force or not _done(course, assignment, n, notebooks)]
         waiting = _ahead(counter, course, assignment, notebooks, new, os.path.join(course.root, settings.results))
         for number, name in enumerate(names, start=1):
             for future in waiting.get(name, ()):
@@ -159,8 +159,9 @@ def _ahead(
     return waiting
 
 
-def _done(course, assignment: str, name: str) -> bool:
-    return os.path.isdir(course.format_path(course.autograded_directory, name, assignment))
+def _done(course, assignment: str, name: str, notebooks: list[str]) -> bool:
+    folder = course.format_path(course.autograded_directory, name, assignment)
+    return exporter.is_finished(folder, [f"{n}.ipynb" for n in notebooks])
 
 
 def _autograde(api, assignment: str, name: str, force: bool) -> dict:

@@ -2,7 +2,10 @@
 
 import fnmatch
 import glob
+import json
 import os
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
@@ -25,6 +28,7 @@ class Submissions(NotebookExporter):
 
     It also completes the converter's list of work: every notebook of the assignment is graded for every student who
     has a folder, so that one that is missing, renamed or unreadable ends in a state with feedback instead of vanishing.
+    And it clears away what a run left that was killed: nbgrader takes any folder for a student who is done.
     """
 
     def __init__(self, config=None, **kw):
@@ -111,7 +115,23 @@ def _complete(converter) -> None:
     for place in _folders(submitted):
         there = converter.assignments.get(place, [])
         names = {os.path.basename(path) for path in there}
+        done = course.format_path(course.autograded_directory, Path(place).parts[-2], course.assignment_id)
+        if os.path.isdir(done) and not is_finished(done, wanted):
+            shutil.rmtree(done)
         converter.assignments[place] = [*there, *(os.path.join(place, name) for name in sorted(wanted - names))]
+
+
+def is_finished(folder: str, notebooks: Iterable[str]) -> bool:
+    """All of these are in the folder of a student, and judged. The gradebook has their marks before they are written."""
+    for name in notebooks:
+        try:
+            notebook = json.loads(Path(folder, name).read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # not there yet, or half of it
+            return False
+        about = notebook["metadata"].get(graft.KEY)
+        if about is not None and "results" not in about:  # taken in; None: graded by somebody else
+            return False
+    return True
 
 
 def _folders(pattern: str) -> list[str]:
