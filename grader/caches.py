@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -47,13 +48,21 @@ def fill() -> None:
         return
     print("first run of this version here: compiling the virtual GPU, about half a minute", file=sys.stderr, flush=True)
     variables = {**os.environ, **environment(), "GRADER_DEVICE": "virtual:"}
-    done = subprocess.run([sys.executable, "-c", _FILL], env=variables, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"the virtual GPU does not start: {done.stderr[-4000:]}")
+    jobs = [["-c", _FILL]] + [["-m", "grader.vgpu.precompile"]] * (len(os.sched_getaffinity(0)) > 1)
+    with ThreadPoolExecutor() as pool:
+        done = list(pool.map(lambda job: _python(job, variables), jobs))
+    for process in done:
+        if process.returncode:
+            raise RuntimeError(f"the virtual GPU does not start: {process.stderr[-4000:]}")
     for old in folder().glob("filled-*"):
         if not Path(old.read_text()).exists():  # its code has made room for newer versions
             old.unlink(missing_ok=True)
-    marker.write_text(done.stdout.splitlines()[-1])
+    marker.write_text(done[0].stdout.splitlines()[-1])
+
+
+def _python(arguments: list[str], variables: dict[str, str]) -> subprocess.CompletedProcess:
+    """Run Python to its end."""
+    return subprocess.run([sys.executable, *arguments], env=variables, capture_output=True, text=True, check=False)
 
 
 @cache

@@ -163,3 +163,15 @@ def test_pages_of_managed_memory_fault_once_and_prefetching_avoids_it():
 def spin_copy(a, b):
     i = cuda.grid(1)
     b[i] = a[i]
+
+
+def test_what_is_compiled_ahead_is_what_launches_use():
+    from grader.vgpu import precompile
+    from grader.vgpu.machine import runtime, schedule
+    from grader.vgpu.model import simulate
+
+    precompile.main()
+    a, b = square(64), square(64)
+    us(rows, (2, 2), (32, 32), a, b)
+    assert len(simulate.steps.signatures) == len(schedule.run_grid.signatures) == 1
+    assert {"vg_barrier", "vg_cp_async", "vg_mbarrier"} < set(runtime.functions())

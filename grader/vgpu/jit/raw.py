@@ -1,6 +1,7 @@
 """Loads and stores at plain addresses, and calls through them: for the numba-compiled part of the machine, and for Python."""
 
 import ctypes
+import functools
 from contextlib import contextmanager
 
 import numba
@@ -106,14 +107,23 @@ def popcount(typingctx, value):
     return types.uint32(types.uint32), codegen
 
 
-def machine_function(signature: str):
-    """A C function that compiled kernels call; kept on disk once compiled."""
+class MachineFunction:
+    """A C function that compiled kernels call. It is compiled, or taken from the disk, when its address is asked for."""
 
-    def make(fn):
+    def __init__(self, signature: str, fn):
+        self._signature, self._fn = signature, fn
+
+    @functools.cached_property
+    def address(self) -> int:
+        """Where its machine code is, for the rest of the process."""
         with kept():
-            return numba.cfunc(signature, cache=True, nopython=True, error_model="numpy")(fn)
+            self._compiled = numba.cfunc(self._signature, cache=True, nopython=True, error_model="numpy")(self._fn)
+        return self._compiled.address
 
-    return make
+
+def machine_function(signature: str):
+    """Make a MachineFunction of a Python function."""
+    return functools.partial(MachineFunction, signature)
 
 
 WORDS = types.int64[::1]

@@ -5,18 +5,22 @@ import functools
 import llvmlite.binding as llvm
 
 from ..jit import access, compile
+from ..jit.raw import MachineFunction
 from . import copies, count, dispatch, heap, observe, slow, warp
 
 MODULES = (dispatch, slow, observe, count, copies, warp, heap)
 
 
+def functions() -> dict[str, MachineFunction]:
+    """The functions that kernels call, by name."""
+    return {name: fn for module in MODULES for name, fn in vars(module).items() if isinstance(fn, MachineFunction)}
+
+
 @functools.cache
 def install():
     """Give LLVM the addresses of all vg_* functions."""
-    for module in MODULES:
-        for name, fn in vars(module).items():
-            if name.startswith("vg_"):
-                llvm.add_symbol(name, fn.address)
+    for name, fn in functions().items():
+        llvm.add_symbol(name, fn.address)
     text = str(access.build_module())
     key = compile.cache_key(text)
     obj = compile.load_cached(key)

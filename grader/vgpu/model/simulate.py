@@ -331,3 +331,10 @@ def simulate(
     )  # fmt: skip
     kept = samples[: int(clock["issued"][0])].view(np.recarray)
     return Outcome(out.view(np.recarray)[0], stalls[-1], stalls[:-1], kept)
+
+
+def compile() -> None:
+    """Have it compiled, or taken from the disk: simulate no blocks of a kernel of one instruction."""
+    machine, none = np.zeros(1, sm.MACHINE), np.zeros(2, np.int64)
+    machine["sets"], machine["budget"] = 1, 1
+    simulate(np.zeros(1, sm.INSTRUCTION), 0, none, none, none, none, 1, 1, 1, 0, machine, np.ones(1), np.ones(1))
