@@ -11,11 +11,10 @@ import warnings
 from grader import explain, host, program_check  # noqa: F401  (imported now: the child cannot read it later)
 from grader.cells import Cells, Failure, find_function, find_kernel
 from grader.evidence import place
-from grader.program import ProgramError
+from grader.program import LAUNCH_S, ProgramError
 from grader.recording import Declared, Recorder
 
 MAX_TEXT = 4000
-LAUNCH_S = 6.0  # no launch of an exercise takes this long
 _kept: list = []  # arrays, until the process ends: freeing one would make the device do the work
 
 

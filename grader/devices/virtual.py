@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from grader import caches
 from grader.devices import DeviceLost, Run, parcel
 from grader.evidence import Fault, RunResult
+from grader.program import LAUNCH_S
 from grader.sandbox import Limits, SandboxError, Zygote
 
 LIMITS = Limits(cpu_s=120, wall_s=150, memory_mb=4096, result_mb=256, threads=True)
-LAUNCH_S = 6.0  # no launch of an exercise takes this long; one that does never ends
 FLUSH = 16 << 20  # bytes written before a timed part, so that the launch queue is ahead of the GPU
 
 _ENDED = {
