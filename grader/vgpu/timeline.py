@@ -74,15 +74,22 @@ class Timeline:
 
     @property
     def start(self) -> float:
-        """When the first thing starts."""
+        """When the first thing starts, a call of the host's or work."""
         return min((s.start_us for s in [*self.spans, *self.calls]), default=0.0)
 
     @property
     def end(self) -> float:
-        """When the last thing ends."""
+        """When the last thing ends, a call of the host's or work."""
         return max((s.end_us for s in [*self.spans, *self.calls]), default=0.0)
 
     # ------------------------------------------------------------------ measures
+    # Of these only `length` knows the host: its calls before the device's first work and after its last are in it, and in no
+    # other measure. Kernels, copies and faults that run at once count once.
+    @property
+    def length(self) -> float:
+        """us from `start` to `end`: from the first call or piece of work, on the host or a device, to the end of the last."""
+        return self.end - self.start
+
     @property
     def overlap(self) -> float:
         """Part of the copies' time during which a kernel ran as well, 0 to 1; 0 without copies."""
@@ -92,13 +99,15 @@ class Timeline:
 
     @property
     def idle(self) -> float:
-        """us between the first and the last piece of work on a device during which no device did anything."""
+        """us during which no device did anything, from the start of the first piece of work on a device to the end of the
+        last; what comes before and after is no idle time, since there is nothing that it lies between.
+        """
         busy = _union(s for s in self.spans if _on_device(s))
         return busy[-1][1] - busy[0][0] - _length(busy) if busy else 0.0
 
     @property
     def gaps(self) -> list[tuple[float, float]]:
-        """The stretches of idle time, (start, end) in us, longest first."""
+        """The stretches of idle time, (start, end) in us, longest first; they add up to `idle`."""
         busy = _union(s for s in self.spans if _on_device(s))
         holes = [(a[1], b[0]) for a, b in pairwise(busy)]
         return sorted(holes, key=lambda hole: hole[0] - hole[1])
@@ -124,13 +133,13 @@ class Timeline:
 
     def summary(self) -> str:
         """The measures in a sentence."""
-        text = f"{_time(self.end - self.start)} in all"
+        text = f"{_time(self.length)} in all"
         if any(s.kind == "whole" for s in self.spans):
             return text + f" ({self.how})"
         text += f"; kernels {_time(self.kernels)}"
         if self.copies:
             text += f", copies {_time(self.copies)}, of which {self.overlap:.0%} while a kernel ran"
-        text += f"; the device idle {_time(self.idle)}"
+        text += f"; the device idle {_time(self.idle)} between work"
         if self.faults:
             text += f"; page faults {_time(self.faults)}"
         return text + f" ({self.how})"

@@ -52,6 +52,15 @@ def test_idle_time_lies_between_work():
     assert apart.overlap == 0
 
 
+def test_idle_time_is_the_devices_and_in_all_has_the_hosts_calls_as_well():
+    work, calls = [span("kernel", 10, 20), span("kernel", 24, 30)], [span("call", 0, 5), span("call", 31, 37)]
+    shown = Timeline(work, calls)
+    assert (shown.length, shown.kernels, shown.idle, shown.gaps) == (37, 16, 4, [(20, 24)])
+    assert shown.length == Timeline(work).length + 10 + 7
+    assert shown.summary() == "37.0 us in all; kernels 16.0 us; the device idle 4.0 us between work (modelled)"
+    assert sum(b - a for a, b in shown.gaps) == shown.idle
+
+
 def test_faults_are_added_up():
     assert Timeline([span("kernel", 0, 100), span("fault", 0, 60, engine="faults")]).faults == 60
 
