@@ -71,7 +71,7 @@ def mbarrier_test(typing, bars, k, parity):
     return types.boolean(bars, k, parity), codegen
 
 
-@cuda.jit(device=True, inline="always")
+@cuda.jit(device=True, forceinline=True)
 def mbarrier_wait(bars, k, parity):
     """Wait until the phase of that parity is over at bars[k]."""
     while not mbarrier_test(bars, k, parity):

@@ -20,6 +20,7 @@ from functools import cache
 from grader import devices, problems, report
 from grader.bench import Bench
 from grader.grade import grade
+from grader.nb.context import RESTART, is_lost
 from grader.report.html import fragment
 from grader.sandbox import Limits, Outcome, wire
 from grader.submission import Cell
@@ -34,6 +35,14 @@ class NotSolved(Exception):
     def _render_traceback_(self) -> list[str]:
         """One line in a notebook: where it was raised is of no interest."""
         return [f"Not solved yet. {self}"]
+
+
+class ContextLost(Exception):
+    """Nothing can be judged in this session any more."""
+
+    def _render_traceback_(self) -> list[str]:
+        """One line in a notebook."""
+        return [str(self)]
 
 
 class Result:
@@ -77,9 +86,12 @@ def check(exercise: str, kernel: object, graded: bool = False) -> Result | Point
     """Judge a kernel; show the grader's table.
 
     A wrong answer raises nothing, unless `graded`: then the result is a number of points for nbgrader, and an answer
-    that gets none raises NotSolved. UnknownExercise if there is no such exercise.
+    that gets none raises NotSolved. UnknownExercise if there is no such exercise; ContextLost after an error that ended
+    the session's context.
     """
     problem = problems.get(exercise)
+    if is_lost():
+        raise ContextLost(f"Not judged. {RESTART}")
     with _bench() as bench:
         verdict, seconds = _judge(bench, problem, kernel)
         record = report.make(

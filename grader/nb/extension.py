@@ -14,6 +14,8 @@ from contextlib import ExitStack
 from functools import cache
 from importlib.metadata import version
 
+from grader.nb.context import RESTART, is_lost
+
 _BOX = (
     "border:1px solid #b3261e;border-left:6px solid #b3261e;background:#fdf3f2;color:#1f1f1f;"
     "padding:0.5em 0.9em;margin:0.3em 0;line-height:1.45"
@@ -45,7 +47,7 @@ def unload(shell) -> None:
 
 
 def show_findings(result=None) -> None:
-    """Display what the sanitizers found since the last cell; nothing if nothing."""
+    """Display what the sanitizers found since the last cell, and what to do if an error of its lost the context."""
     global _shown
     found = _findings()
     fresh, _shown = found[_shown:], len(found)
@@ -53,6 +55,9 @@ def show_findings(result=None) -> None:
         from IPython.display import display
 
         display(Findings(fresh))
+    error = getattr(result, "error_in_exec", None)
+    if type(error).__name__ == "CudaAPIError" and is_lost():
+        print(RESTART)
 
 
 def keep_what_is_lost() -> None:
@@ -61,13 +66,8 @@ def keep_what_is_lost() -> None:
     It would, with a traceback for each of its events and modules.
     """
     from numba import cuda
-    from numba.cuda.cudadrv.driver import CudaAPIError, driver
 
-    if not driver.is_initialized:
-        return
-    try:
-        cuda.event()  # asks for nothing that would wait, and fails in a lost context
-    except CudaAPIError:
+    if is_lost():
         _lost.enter_context(cuda.current_context().defer_cleanup())
 
 

@@ -36,6 +36,11 @@ def test_misuse_is_refused_with_a_sentence():
     assert {name: text for name, text in said.items() if text not in lines.get(name, "")} == {}
 
 
+def test_who_waits_at_an_mbarrier_for_ever_is_told_by_the_line_of_the_kernel():
+    said = run("a100", "stuck.py").stderr
+    assert "synccheck, stuck.py:15: " in said and "at line 15 32 threads" in said
+
+
 def test_an_unknown_name_lists_those_that_are_there():
     import grader.kit
 

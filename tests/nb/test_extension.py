@@ -190,4 +190,10 @@ def test_a_lost_context_ends_without_a_word(capfd):
         STRAY,
     )
     assert lost[-1]["error"] == "CudaAPIError"
+    assert lost[-1]["stdout"].startswith("The context is lost: ")
     assert "Traceback" not in capfd.readouterr().err  # of the notebook's kernel, when it ends
+
+
+def test_after_a_lost_context_nothing_is_judged():
+    *_, lost, once_more, judged = session(HEAD, RIGHT, STRAY, "1 + 1", "check('00_grid_stride', grid_stride)")
+    assert (lost["error"], once_more["stdout"], judged["error"]) == ("CudaAPIError", "", "ContextLost")

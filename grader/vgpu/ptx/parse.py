@@ -135,6 +135,7 @@ TYPE_BYTES = {
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _INLINED = re.compile(r"inlined_at[ \t]+(\d+)[ \t]+(\d+)")
+_LIBRARY = re.compile(r"site-packages|[/\\]grader[/\\]kit[/\\]")  # in the path of a file that is not the program's own
 _LOC = re.compile(r"^[ \t]*\.loc[ \t]+(\d+)[ \t]+(\d+)[ \t]+(\d+)[^\n]*$", re.M)
 _FILE = re.compile(r'^[ \t]*\.file[ \t]+(\d+)[ \t]+"([^"]*)"[^\n]*$', re.M)
 _HEADER = re.compile(r"^[ \t]*\.(version|target|address_size)[ \t]+([^\n]*)$", re.M)
@@ -480,7 +481,7 @@ def parse_ptx(text: str) -> PtxModule:
     files = {int(i): path for i, path in _FILE.findall(text)}
     text = _SECTION.sub("", text)
     text = _FILE.sub("", text)
-    libraries = {str(number) for number, path in files.items() if "site-packages" in path}
+    libraries = {str(number) for number, path in files.items() if _LIBRARY.search(path)}
 
     def place(found):
         """A line of a library that was inlined stands for the line of the program that it was inlined at."""
