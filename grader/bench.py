@@ -9,9 +9,9 @@ import numpy as np
 
 from grader import caches, devices
 from grader.devices import Device, Run
-from grader.evidence import Arrays, BuildError, Built, Draw, Side, Timing
+from grader.evidence import Arrays, BuildError, Built, Draw, Early, Finding, Side, Timing
 from grader.measure.sizing import timed_case
-from grader.problems.model import Array, Case, Kernel, Problem
+from grader.problems.model import Array, Case, HostFunction, Kernel, Problem
 from grader.program import Program, ProgramError
 from grader.sandbox import VERDICTS, Limits, Outcome, SandboxError, Zygote, doctor
 from grader.submission import Cell
@@ -70,10 +70,13 @@ class Bench:
     def record(self, cells: Sequence[Cell], problem: Problem, cases: Sequence[Case]) -> Built:
         """Run the student's cells in a locked child; what comes back is checked before it is believed.
 
+        ValueError where the exercise needs more GPUs than this machine has.
+
         Where something else than the kernel fails (a cell of the student's own that faults on the device, say), the
         definitions alone are tried, so that it does not cost the answer. A process that is gone, by `os._exit` or by a
         crash, gets no second try: whoever wants an answer graded has to let it come to that.
         """
+        self._check_machine(problem)
         named = {case.name: case for case in cases}
         built = self._record(cells, problem, named, definitions=False)
         if built.error is None or built.error.code != "RTE" or built.status not in ("ok", "error"):
@@ -85,6 +88,13 @@ class Bench:
         flags = ("only its definitions were run",)
         failed = (*built.failed_cells, said)
         return replace(again, failed_cells=failed, output=built.output, flags=flags, definitions=True)
+
+    def _check_machine(self, problem: Problem) -> None:
+        """ValueError where the exercise asks for more GPUs than there are."""
+        wanted, there = _devices(problem), self.device.describe().get("devices", 1)
+        if wanted > there:
+            said = f"{problem.name} needs a machine of {wanted} GPUs, and this one has {there}"
+            raise ValueError(f"{said}: --device virtual:a100*{wanted}")
 
     def record_for(
         self, cells: Sequence[Cell], problem: Problem, built: Built, draws: Sequence[Draw]
@@ -210,7 +220,11 @@ def _call(problem: Problem, case: Case) -> dict:
     launch = {}
     if isinstance(entry, Kernel):
         launch = {"grid": list(entry.grid(case.sizes)), "block": list(entry.block(case.sizes))}
-    return {"name": case.name, "args": args, **launch}
+    return {"name": case.name, "args": args, "devices": _devices(problem), **launch}
+
+
+def _devices(problem: Problem) -> int:
+    return problem.entry.devices if isinstance(problem.entry, HostFunction) else 1
 
 
 def _checked(outcome: Outcome, problem: Problem, cases: Mapping[str, Case], live: bool) -> Built:
@@ -223,12 +237,25 @@ def _checked(outcome: Outcome, problem: Problem, cases: Mapping[str, Case], live
         flag = outcome.header["error"].get("flag")
         return Built({}, error, failed, outcome.output, flags=(str(flag)[:200],) if flag else ())
     if reason:
-        return Built({}, None, failed, outcome.output, live=reason)
+        return Built({}, None, failed, outcome.output, live=reason, early=_early(outcome.header))
     programs = {}
     for (name, case), (header, blobs) in zip(cases.items(), parts, strict=True):
         programs[name] = Program.from_parts(header, blobs)
         _check_arrays(programs[name], problem, case)
-    return Built(programs, None, failed, outcome.output)
+    return Built(programs, None, failed, outcome.output, early=_early(outcome.header))
+
+
+def _early(header: dict) -> tuple[Early, ...]:
+    """What the student's process says of its host; only its own loss if it says too much."""
+    found = []
+    try:
+        for case, f, asked in list(header["early"])[:20]:
+            line = None if f["line"] is None else int(f["line"])
+            finding = Finding("racecheck", str(f["message"])[:2000], line, str(f["file"])[:100])
+            found.append(Early(str(case)[:100], finding, int(asked)))
+    except (KeyError, TypeError, ValueError) as e:
+        raise ProgramError(f"the reply is not of the right form: {type(e).__name__}") from None
+    return tuple(found)
 
 
 def _taken_apart(
@@ -262,6 +289,8 @@ def _check_arrays(program: Program, problem: Problem, case: Case) -> None:
     }
     if have != want or program.clock != problem.entry.clock:
         raise ProgramError(f"{case.name}: the arrays are not those of the exercise")
+    if program.devices > _devices(problem):
+        raise ProgramError(f"{case.name}: {program.devices} GPUs are used, which the exercise's machine does not have")
 
 
 _KINDS = {"pinned": "host"}  # Array.where -> Buffer.kind, where they differ

@@ -74,7 +74,6 @@ def given(inputs: Mapping[str, bytes]) -> Contents:
 def call(function, case: dict, recorder: Recorder, contents: Contents) -> Program:
     """Call it once with new arrays that hold these numbers. Raises Raised, ProgramError."""
     import numpy as np
-    from numba import cuda
 
     _settle()
     args, declared = [], []
@@ -87,7 +86,7 @@ def call(function, case: dict, recorder: Recorder, contents: Contents) -> Progra
         declared.append(Declared(a["array"], address, array.nbytes, a["role"], a["dtype"], tuple(a["shape"]), kind))
         args.append(array)
     tell_host_writes()
-    recorder.begin(declared, clock="host")
+    recorder.begin(declared, clock="host", devices=case.get("devices", 1))
     gc.disable()  # what is freed, and when, shall not depend on the collector
     try:
         function(*args)
@@ -100,7 +99,7 @@ def call(function, case: dict, recorder: Recorder, contents: Contents) -> Progra
     tell_host_writes()
     program = recorder.end()
     try:
-        cuda.synchronize()
+        _wait_for_all()
     except Exception as e:
         raise Raised from e
     return program
@@ -121,12 +120,29 @@ def tell_host_writes() -> None:
 
 
 def _settle() -> None:
-    """Free what earlier calls have left to be freed, and wait for what they have started."""
-    from numba import cuda
+    """Free what earlier calls have left to be freed, wait for what they have started, and go back to the first device."""
 
     gc.collect()
-    cuda.synchronize()
-    cuda.current_context().memory_manager.deallocations.clear()
+    _wait_for_all()
+    for device in _used():
+        device.primary_context.memory_manager.deallocations.clear()
+
+
+def _wait_for_all() -> None:
+    """Every device has done what it was asked for; the first is current."""
+    from numba import cuda
+
+    for device in reversed(_used()):
+        cuda.select_device(device.id)
+        cuda.synchronize()
+    cuda.select_device(0)
+
+
+def _used() -> list:
+    """Of numba's devices those that have a context."""
+    from numba import cuda
+
+    return [device for device in cuda.gpus.lst if device.primary_context is not None]
 
 
 def _make(a: dict, numbers_of: Contents) -> tuple[object, int]:

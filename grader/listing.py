@@ -18,10 +18,11 @@ def lines(program: Program) -> Iterator[str]:
     yield "buffers"
     for i, b in enumerate(program.buffers):
         about = f"{b.dtype} {b.shape}" if b.name else ("with contents" if b.initial is not None else "")
+        about = f"{about}{_on(program, b.device)}".lstrip(", ")
         yield f"  {name_of(program, i):12} {b.kind:9} {b.role:7} {size(b.nbytes):>10}  {about}".rstrip()
     yield "streams"
     for i, kind in enumerate(program.streams):
-        yield f"  {i:<12} {kind}"
+        yield f"  {i:<12} {kind}{_on(program, program.device_of_stream(i))}"
     yield "operations"
     places = program.places or (("", 0),) * len(program.ops)
     told = [(place(*line), describe(program, op)) for line, op in zip(places, program.ops, strict=True)]
@@ -61,15 +62,23 @@ def describe(program: Program, op: p.Op) -> str:
         case p.Wait():
             return f"wait for event {op.event}, {where}"
         case p.Sync():
-            return f"host waits for {'the device' if op.what == 'context' else f'{op.what} {op.id}'}"
+            device = "the device" if program.devices == 1 else f"device {op.id}"
+            return f"host waits for {device if op.what == 'context' else f'{op.what} {op.id}'}"
+        case p.Peer():
+            return f"device {op.device} may {'' if op.enabled else 'no longer '}reach the memory of device {op.peer}"
         case p.GraphLaunch():
             return f"launch graph {op.exec}, {where}"
     head = f"{'instantiate' if isinstance(op, p.Graph) else 'update'} graph {op.exec} of {len(op.nodes)} nodes"
     nodes = [
-        f"{k:3}  after {', '.join(map(str, n.after)) or '-':8}  {_work(program, n.work)}"
+        f"{k:3}  after {', '.join(map(str, n.after)) or '-':8}  {_work(program, n.work)}{'' if n.enabled else ', switched off'}"
         for k, n in enumerate(op.nodes)
     ]
     return "\n".join([head, *nodes])
+
+
+def _on(program: Program, device: int) -> str:
+    """Which device, where there are several."""
+    return f", device {device}" if program.devices > 1 else ""
 
 
 def _work(program: Program, op: Launch | Copy | Fill | None) -> str:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any, ClassVar, get_args
 
-VERSION = 2
+VERSION = 3
 MAGIC = b"CAMPPROG"
 MAX_HEADER = 32 << 20
 MAX_MODULES, MAX_MODULE_BYTES = 64, 4 << 20
@@ -24,14 +24,15 @@ MAX_BUFFERS, MAX_BUFFER_BYTES = 4096, 16 << 30
 MAX_OPS = 200_000
 MAX_NODES = 20_000
 MAX_ARGS = 4096
+MAX_DEVICES = 16
 MAX_BLOB_BYTES = 256 << 20
-
 LAUNCH_S = 6.0  # no launch of a program takes this long on the virtual GPU; one that does never ends
+
 # "scratch": the exercise gave it, and nobody looks at it afterwards. "temp": the submission's own.
 ROLES = ("input", "output", "inout", "scratch", "temp")
 KINDS = ("device", "managed", "host", "pageable")  # "host" is pinned
 CLOCKS = ("device", "host")
-LOCATIONS = ("device", "host")
+LOCATIONS = ("device", "host", *(f"device:{n}" for n in range(1, MAX_DEVICES)))  # "device" is the first
 ADVICE = tuple(p + a for a in ("read_mostly", "preferred_location", "accessed_by") for p in ("", "unset_"))
 DTYPES = ("", "|b1", "|i1", "|u1", "<i2", "<u2", "<f2", "<i4", "<u4", "<f4", "<i8", "<u8", "<f8", "<c8", "<c16")
 
@@ -51,11 +52,13 @@ class Buffer:
     dtype: str = ""  # NumPy's spelling ("<f4"); empty for temporary memory
     shape: tuple[int, ...] = ()  # elements in each dimension
     initial: int | None = None  # blob with the bytes it held before the timed part; None: not written
+    device: int = 0  # whose memory it is; of managed and pinned memory, whose context was current
 
 
 # --- operations ------------------------------------------------------------------------------------------------------
-# A stream is an index into Program.streams; 0 is the legacy default stream. Events and instantiated graphs are numbers
-# of the recording, which mean nothing but that the same number is the same thing.
+# A stream is an index into Program.streams; 0 is the legacy default stream of the first device. Events and instantiated
+# graphs are numbers of the recording, which mean nothing but that the same number is the same thing. Work is done on the
+# device of its stream.
 
 
 @dataclass(frozen=True)
@@ -221,7 +224,17 @@ class Sync:
 
     op: ClassVar[str] = "sync"
     what: str  # "stream", "event" or "context"
-    id: int = 0  # stream or event number
+    id: int = 0  # stream, event or device number
+
+
+@dataclass(frozen=True)
+class Peer:
+    """From here on kernels of `device` may, or may no longer, reach the memory of `peer`."""
+
+    op: ClassVar[str] = "peer"
+    device: int
+    peer: int
+    enabled: bool
 
 
 @dataclass(frozen=True)
@@ -230,6 +243,7 @@ class Node:
 
     work: Launch | Copy | Fill | None  # None: an empty node. Its stream means nothing
     after: tuple[int, ...] = ()  # indices of earlier nodes
+    enabled: bool = True  # False: switched off, it only keeps the order
 
 
 @dataclass(frozen=True)
@@ -239,6 +253,7 @@ class Graph:
     op: ClassVar[str] = "graph"
     exec: int
     nodes: tuple[Node, ...]
+    device: int = 0  # on which it works
 
 
 @dataclass(frozen=True)
@@ -261,7 +276,7 @@ class GraphLaunch:
 
 Op = (
     Launch | Copy | Fill | Alloc | Free | HostWrite | HostCopy | Register | Unregister | Prefetch | Advise
-    | Record | Wait | Sync | Graph | GraphUpdate | GraphLaunch
+    | Record | Wait | Sync | Peer | Graph | GraphUpdate | GraphLaunch
 )  # fmt: skip
 OPS: tuple[type, ...] = get_args(Op)
 
@@ -277,6 +292,8 @@ class Program:
     streams: tuple[str, ...] = ("legacy",)  # kind of stream i: "legacy", "per-thread", "blocking", "non-blocking"
     priorities: tuple[int, ...] = ()  # of the streams, lower first; or nothing: all are equal
     places: tuple[tuple[str, int], ...] = ()  # file and line of the submission, one an operation; or nothing
+    stream_devices: tuple[int, ...] = ()  # of the streams; or nothing: all are on the first
+    devices: int = 1  # that it needs; the first is 0
     clock: str = "device"  # what is timed: "device" between two events; "host" from the first call to the last's end
 
     @classmethod
@@ -289,6 +306,20 @@ class Program:
     def named(self, *roles: str) -> dict[str, int]:
         """Array name -> buffer index, for the given roles."""
         return {b.name: i for i, b in enumerate(self.buffers) if b.role in roles}
+
+    def device_of(self, op: Op) -> int:
+        """The device whose context is current when an operation is asked for."""
+        if isinstance(op, Graph | Peer):
+            return op.device
+        if isinstance(op, Sync):
+            return op.id if op.what == "context" else self.device_of_stream(op.id if op.what == "stream" else 0)
+        if isinstance(op, Alloc | Free) and op.stream is None:
+            return self.buffers[op.buffer].device
+        return self.device_of_stream(getattr(op, "stream", 0))
+
+    def device_of_stream(self, stream: int) -> int:
+        """The device that a stream is on."""
+        return self.stream_devices[stream] if self.stream_devices else 0
 
     def launches(self) -> list[Launch]:
         """The launches, in submission order; those that are nodes of graphs are not among them."""
@@ -306,6 +337,8 @@ class Program:
             "buffers": [asdict(b) for b in self.buffers],
             "streams": list(self.streams),
             "priorities": list(self.priorities),
+            "stream_devices": list(self.stream_devices),
+            "devices": self.devices,
             "clock": self.clock,
             "places": [list(place) for place in self.places],
             "ops": [_plain(op) for op in self.ops],
@@ -390,7 +423,7 @@ def _value(v: Any) -> Any:
         case Place():
             return [v.buffer, v.offset]
         case Node():
-            return [v.work and _plain(v.work), list(v.after)]
+            return [v.work and _plain(v.work), list(v.after), v.enabled]
         case tuple():
             return [_value(x) for x in v]
         case _:

@@ -18,7 +18,12 @@ STREAM_KINDS = ("legacy", "per-thread", "blocking", "non-blocking")
 def build(header: object, blobs: list[bytes]) -> Program:
     """The program that the parts describe. ProgramError when any part is not as `grader.program` documents it."""
     top = _Fields(
-        header, "program", ("version", "modules", "buffers", "streams", "priorities", "clock", "places", "ops")
+        header,
+        "program",
+        (
+            *("version", "modules", "buffers", "streams", "priorities", "stream_devices", "devices"),
+            *("clock", "places", "ops"),
+        ),
     )
     if top.integer("version", 0, 1 << 16) != p.VERSION:
         raise ProgramError(f"version {header['version']} of the program format; this grader reads {p.VERSION}")
@@ -31,13 +36,17 @@ def build(header: object, blobs: list[bytes]) -> Program:
     streams = tuple(top.sequence("streams", 1, 1024))
     if streams[0] != "legacy" or any(s not in STREAM_KINDS for s in streams):
         raise ProgramError("streams: unknown kind")
-    buffers = tuple(_buffer(b, i, contents) for i, b in enumerate(top.sequence("buffers", 0, p.MAX_BUFFERS)))
+    devices = top.integer("devices", 1, p.MAX_DEVICES)
+    on = tuple(_integer(v, 0, devices - 1, "stream_devices") for v in top.sequence("stream_devices", 0, len(streams)))
+    if on and (len(on) != len(streams) or on[0]):
+        raise ProgramError("stream_devices: one a stream, the first 0, or none")
+    buffers = tuple(_buffer(b, i, contents, devices) for i, b in enumerate(top.sequence("buffers", 0, p.MAX_BUFFERS)))
     if sum(b.nbytes for b in buffers) > p.MAX_BUFFER_BYTES:
         raise ProgramError(f"buffers of more than {p.MAX_BUFFER_BYTES >> 30} GB")
     names = [b.name for b in buffers if b.name]
     if len(names) != len(set(names)):
         raise ProgramError("two buffers have the same name")
-    where = _Where(buffers, count, contents, len(streams))
+    where = _Where(buffers, count, contents, len(streams), devices)
     ops = tuple(_op(o, f"operation {i}", where) for i, o in enumerate(top.sequence("ops", 0, p.MAX_OPS)))
     check_lifetimes(buffers, ops)
     clock, places = top.text("clock", p.CLOCKS), tuple(_a_line(v) for v in top.sequence("places", 0, len(ops)))
@@ -46,7 +55,7 @@ def build(header: object, blobs: list[bytes]) -> Program:
     priorities = tuple(_integer(v, -100, 100, "priorities") for v in top.sequence("priorities", 0, len(streams)))
     if priorities and len(priorities) != len(streams):
         raise ProgramError("priorities: one a stream, or none")
-    return Program(buffers, tuple(modules), ops, tuple(contents), streams, priorities, places, clock)
+    return Program(buffers, tuple(modules), ops, tuple(contents), streams, priorities, places, on, devices, clock)
 
 
 class _Fields:
@@ -90,8 +99,18 @@ def _a_line(v: object) -> tuple[str, int]:
 class _Where:
     """What operations may refer to."""
 
-    def __init__(self, buffers: tuple[Buffer, ...], modules: int, contents: list[bytes], streams: int):
+    def __init__(self, buffers: tuple[Buffer, ...], modules: int, contents: list[bytes], streams: int, devices: int):
         self.buffers, self.modules, self.contents, self.streams = buffers, modules, contents, streams
+        self.devices = devices
+
+    def device(self, f: _Fields, key: str = "device") -> int:
+        return f.integer(key, 0, self.devices - 1)
+
+    def location(self, f: _Fields) -> str:
+        said = f.text("location", p.LOCATIONS)
+        if int(said.partition(":")[2] or 0) >= self.devices:
+            raise ProgramError(f"{f.what}: location is a device that the program does not have")
+        return said
 
     def buffer(self, v: object, what: str) -> int:
         return _integer(v, 0, len(self.buffers) - 1, f"{what}: buffer")
@@ -125,8 +144,8 @@ def _check_ptx(ptx: bytes) -> None:
         raise ProgramError("a module is not PTX text")
 
 
-def _buffer(value: object, i: int, contents: list[bytes]) -> Buffer:
-    f = _Fields(value, f"buffer {i}", ("nbytes", "kind", "role", "name", "dtype", "shape", "initial"))
+def _buffer(value: object, i: int, contents: list[bytes], devices: int) -> Buffer:
+    f = _Fields(value, f"buffer {i}", ("nbytes", "kind", "role", "name", "dtype", "shape", "initial", "device"))
     nbytes, role = f.integer("nbytes", 1, p.MAX_BUFFER_BYTES), f.text("role", p.ROLES)
     name, dtype = f.text("name", pattern=_ARRAY_NAME), f.text("dtype", p.DTYPES)
     shape = tuple(_integer(v, 1, p.MAX_BUFFER_BYTES, f"buffer {i}: shape") for v in f.sequence("shape", 0, 8))
@@ -137,7 +156,8 @@ def _buffer(value: object, i: int, contents: list[bytes]) -> Buffer:
     initial = None if value["initial"] is None else f.integer("initial", 0, len(contents) - 1)
     if initial is not None and (role != "temp" or len(contents[initial]) != nbytes):
         raise ProgramError(f"buffer {i}: contents are given for temporary memory only, whole")
-    return Buffer(nbytes, f.text("kind", p.KINDS), role, name, dtype, shape, initial)
+    device = f.integer("device", 0, devices - 1)
+    return Buffer(nbytes, f.text("kind", p.KINDS), role, name, dtype, shape, initial, device)
 
 
 def _launch(f: _Fields, where: _Where) -> Launch:
@@ -243,35 +263,45 @@ def _range(f: _Fields, where: _Where, kind: str) -> tuple[Place, int]:
 
 
 def _prefetch(f: _Fields, where: _Where) -> p.Prefetch:
-    return p.Prefetch(*_range(f, where, "managed"), f.text("location", p.LOCATIONS), where.stream(f))
+    return p.Prefetch(*_range(f, where, "managed"), where.location(f), where.stream(f))
 
 
 def _advise(f: _Fields, where: _Where) -> p.Advise:
-    return p.Advise(*_range(f, where, "managed"), f.text("advice", p.ADVICE), f.text("location", p.LOCATIONS))
+    return p.Advise(*_range(f, where, "managed"), f.text("advice", p.ADVICE), where.location(f))
 
 
 def _sync(f: _Fields, where: _Where) -> p.Sync:
     what = f.text("what", ("stream", "event", "context"))
-    return p.Sync(what, f.integer("id", 0, where.streams - 1 if what == "stream" else _MAX_NUMBER))
+    most = {"stream": where.streams - 1, "context": where.devices - 1}.get(what, _MAX_NUMBER)
+    return p.Sync(what, f.integer("id", 0, most))
+
+
+def _peer(f: _Fields, where: _Where) -> p.Peer:
+    device, peer = where.device(f), where.device(f, "peer")
+    if device == peer:
+        raise ProgramError(f"{f.what}: a device is no peer of its own")
+    return p.Peer(device, peer, f.flag("enabled"))
 
 
 def _nodes(f: _Fields, where: _Where) -> tuple[Node, ...]:
     nodes = []
     for value in f.sequence("nodes", 1, p.MAX_NODES):
-        if type(value) not in (list, tuple) or len(value) != 2 or type(value[1]) not in (list, tuple):
-            raise ProgramError(f"{f.what}: a node is [work, after]")
+        if type(value) not in (list, tuple) or len(value) != 3 or type(value[1]) not in (list, tuple):
+            raise ProgramError(f"{f.what}: a node is [work, after, enabled]")
+        if type(value[2]) is not bool or (value[0] is None and not value[2]):
+            raise ProgramError(f"{f.what}: a node of work is enabled or not, an empty one always")
         work = (
             None
             if value[0] is None
             else _op(value[0], f"{f.what}, node {len(nodes)}", where, ("launch", "copy", "fill"))
         )
         after = tuple(_integer(k, 0, len(nodes) - 1, f"{f.what}: after") for k in value[1])
-        nodes.append(Node(work, after))
+        nodes.append(Node(work, after, value[2]))
     return tuple(nodes)
 
 
 def _graph(f: _Fields, where: _Where) -> p.Graph:
-    return p.Graph(f.integer("exec", 0, _MAX_NUMBER), _nodes(f, where))
+    return p.Graph(f.integer("exec", 0, _MAX_NUMBER), _nodes(f, where), where.device(f))
 
 
 def _graph_update(f: _Fields, where: _Where) -> p.GraphUpdate:
@@ -294,6 +324,7 @@ _READ = {
     "record": lambda f, w: p.Record(f.integer("event", 0, _MAX_NUMBER), w.stream(f)),
     "wait": lambda f, w: p.Wait(w.stream(f), f.integer("event", 0, _MAX_NUMBER)),
     "sync": _sync,
+    "peer": _peer,
     "graph": _graph,
     "graph_update": _graph_update,
     "graph_launch": lambda f, w: p.GraphLaunch(f.integer("exec", 0, _MAX_NUMBER), w.stream(f)),

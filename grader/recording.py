@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from grader import program as p
+from grader.evidence import place as line_of
 from grader.hostbytes import HostBytes
 from grader.program import (
     Buffer,
@@ -34,8 +35,7 @@ _SILENT = {
 _REFUSED = {
     "host_func": "a host function in a stream cannot be replayed: wait for the stream and go on in Python",
     "discard": "discarding managed memory cannot be replayed yet: leave it out",
-    "peer": "more than one GPU cannot be replayed yet",
-    "pool_access": "more than one GPU cannot be replayed yet",
+    "pool_access": "a memory pool that several GPUs reach cannot be replayed: allocate without one, and enable peer access",
 }
 
 
@@ -65,7 +65,8 @@ class Recorder:
         self._live: dict[int, tuple[int, str]] = {}  # address -> (nbytes, kind); pageable arrays while they are known
         self._sorted: list[int] = []
         self._ptx: dict[int, bytes] = {}
-        self._stream_kinds: dict[int, tuple[str, int]] = {}  # kind, priority
+        self._stream_kinds: dict[int, tuple[str, int, int]] = {}  # kind, priority, device
+        self._on: dict[int, int] = {}  # address of live memory -> device
         self._symbols: list[tuple[int, int]] = []  # (start, end) of modules' variables
         self._recording = False
         self._earlier: dict[int, bytes] = {}  # contents of memory that was there before the first timed part
@@ -78,30 +79,32 @@ class Recorder:
             if kind == "alloc":
                 self._alloc(op)
             elif kind == "free":
-                self._free(op["address"], op["stream"])
+                self._free(op["address"], op)
             elif kind == "module":
                 self._ptx[op["module"]] = op["ptx"].rstrip(b"\0")
             elif kind == "symbol":
                 self._symbols.append((op["address"], op["address"] + op["nbytes"]))
             elif kind == "stream":
-                self._stream_kinds[op["stream"]] = _STREAMS[op["kind"]], op["priority"]
+                self._stream_kinds[op["stream"]] = _STREAMS[op["kind"]], op["priority"], op["device"]
             elif self._recording and kind not in _SILENT and self.reason is None:
                 self._take(kind, op)
         except ProgramError as e:
             self.reason = self.reason or str(e)
 
-    def begin(self, declared: list[Declared], clock: str = "device") -> None:
-        """The timed part starts: from here on operations are kept. `clock`: as in Program."""
+    def begin(self, declared: list[Declared], clock: str = "device", devices: int = 1) -> None:
+        """The timed part starts: from here on operations are kept. `clock`: as in Program. devices: how many may be used."""
+        self._devices, self._most_devices = 1, devices
         self._buffers: list[Buffer] = []
         self._index: dict[int, int] = {}  # address of a live allocation -> buffer
         self._modules: dict[int, int] = {}
-        self._streams: dict[int, int] = {0: 0}
+        self._streams: dict[tuple[int, int], int] = {(0, 0): 0}  # (number, device for number 0) -> stream
         self._blobs: list[bytes] = []
         self._ops: list[Op] = []
         self._places: list[tuple[str, int]] = []
         self._made: list[int] = []  # addresses of what is allocated in the timed part
         self._execs: dict[int, int] = {}
         self._events: dict[int, int] = {}
+        self._in_graphs: set[int] = set()  # addresses of memory that graphs allocate
         self._clock = clock
         self._host = HostBytes()
         self.reason = None
@@ -137,14 +140,16 @@ class Recorder:
         ]
         if built_in:
             raise ProgramError("the kernel has the address of a global device array built in: pass it as a parameter")
-        streams = [({0: ("legacy", 0)} | self._stream_kinds)[s] for s in self._streams]
-        priorities = tuple(priority for _, priority in streams)
+        streams = [self._stream_kinds[s] if s else ("legacy", 0, device) for s, device in self._streams]
+        priorities, on = (tuple(of[k] for of in streams) for k in (1, 2))
         return Program.make(
             self._buffers,
             [self._ptx[m] for m in self._modules],
             self._ops,
             blobs=tuple(self._blobs),
-            streams=tuple(kind for kind, _ in streams),
+            streams=tuple(kind for kind, _, _ in streams),
+            stream_devices=on if any(on) else (),
+            devices=self._devices,
             priorities=priorities if any(priorities) else (),
             clock=self._clock,
             places=tuple(self._places) if self._clock == "host" else (),
@@ -161,12 +166,12 @@ class Recorder:
         if kind == "registered":
             self._register(address, nbytes)
             return
-        self._appear(address, nbytes, kind)
+        self._appear(address, nbytes, kind, op["device"])
         if self._recording:
+            self._uses(op["device"])
             index = self._add(address, nbytes, kind, None)
             if self._clock == "host":
-                stream = None if op["stream"] is None else self._stream(op["stream"])
-                self._put(p.Alloc(index, stream))
+                self._put(p.Alloc(index, None if op["stream"] is None else self._stream(op)))
 
     def _register(self, address: int, nbytes: int) -> None:
         """Pageable memory is page-locked: an array of the exercise, or memory of the program's own."""
@@ -182,7 +187,7 @@ class Recorder:
         self._host.registered(place[0])
         self._put(p.Register(Place(*place), nbytes))
 
-    def _free(self, address: int, stream: int | None) -> None:
+    def _free(self, address: int, op: dict) -> None:
         if self._recording:
             self._find(address)  # memory that was there before is part of the program from its first use, this one too
         if self._recording and self._inside_pageable(address, 1):
@@ -192,12 +197,14 @@ class Recorder:
             return
         if self._recording and self._clock == "host" and address in self._index:
             self._host_wrote()
-            self._put(p.Free(self._index[address], None if stream is None else self._stream(stream)))
+            if address not in self._in_graphs:  # it stays for the next launch of the graph
+                self._put(p.Free(self._index[address], None if op["stream"] is None else self._stream(op)))
         self._vanish(address)
 
-    def _appear(self, address: int, nbytes: int, kind: str) -> None:
+    def _appear(self, address: int, nbytes: int, kind: str, device: int = 0) -> None:
         if self._recording:
             self._made.append(address)
+        self._on[address] = device
         self._live[address] = (nbytes, kind)
         insort(self._sorted, address)
 
@@ -212,7 +219,8 @@ class Recorder:
     def _add(self, address: int, nbytes: int, kind: str, contents: bytes | None) -> int:
         index = self._index[address] = len(self._buffers)
         initial = None if contents is None else self._blob(contents)
-        self._buffers.append(Buffer(nbytes, kind, "temp", initial=initial))
+        self._uses(self._on[address])
+        self._buffers.append(Buffer(nbytes, kind, "temp", initial=initial, device=self._on[address]))
         if kind in ("host", "managed"):
             self._host.add(index, address, nbytes)
         return index
@@ -264,8 +272,20 @@ class Recorder:
     def _touches_symbol(self, op: dict) -> bool:
         return any(start <= op.get(end, 0) < stop for end in ("dst", "src") for start, stop in self._symbols)
 
-    def _stream(self, number: int) -> int:
-        return self._streams.setdefault(number, len(self._streams))
+    def _stream(self, op: dict, key: str = "stream") -> int:
+        """The stream that an operation names; 0 is the default stream of the operation's device."""
+        number = op[key] or 0
+        return self._streams.setdefault((number, 0 if number else op["device"]), len(self._streams))
+
+    def _uses(self, device: int) -> None:
+        """Work or memory on a device: of those that the exercise's machine has."""
+        self._devices = max(self._devices, device + 1)
+        if self._devices > self._most_devices:
+            where = line_of(*self._where())
+            machine = "one GPU" if self._most_devices == 1 else f"{self._most_devices} GPUs"
+            raise ProgramError(
+                f"{where + ': ' if where else ''}GPU {device} is used, and the machine of this exercise has {machine}"
+            )
 
     # --- what the host's own code does between the calls -----------------------------------------------------------
 
@@ -284,10 +304,9 @@ class Recorder:
     # --- operations -----------------------------------------------------------------------------------------------
 
     def _take(self, kind: str, op: dict) -> None:
-        if op["device"]:
-            raise ProgramError(_REFUSED["peer"])
-        if kind == "pool_access" and not op["peer"]:  # a pool of the host's memory, for the one device that there is
-            return
+        self._uses(op["device"])
+        if kind == "pool_access" and op["peer"] == op["device"]:
+            return  # a pool of the host's memory, for the device that uses it
         if kind in ("set", "copy") and self._touches_symbol(op):
             return  # numba's own: kernels compiled with debug=True have an error flag, cleared before and read after
         if kind == "landed":
@@ -300,42 +319,52 @@ class Recorder:
             if not self._host.told_before(place.buffer, place.offset, op["data"]):
                 self._host_write(place, op["data"])
         elif kind in ("launch", "set"):
-            self._put(replace(self._work(kind, op), stream=self._stream(op["stream"])))
+            self._put(replace(self._work(kind, op), stream=self._stream(op)))
         elif kind == "copy":
             self._put(self._copy(op))
         elif kind == "event":
-            self._put(Record(self._event(op["event"]), self._stream(op["stream"])))
+            self._put(Record(self._event(op["event"]), self._stream(op)))
         elif kind == "wait":
-            self._put(Wait(self._stream(op["stream"]), self._event(op["event"])))
-        elif kind == "sync":
-            self._sync(op["kind"], op["id"] or 0)
+            self._put(Wait(self._stream(op), self._event(op["event"])))
+        elif kind == "sync" or (kind == "query" and op["ready"]):  # what the host does from here on, it does after that
+            self._sync(op)
         elif kind == "query":
-            if op["ready"]:  # what the host does from here on, it does after that
-                self._sync(op["kind"], op["id"])
+            pass
+        elif kind == "peer":
+            self._uses(op["peer"])
+            self._put(p.Peer(op["device"], op["peer"], op["enabled"]))
         elif kind == "prefetch":
-            location = op["location"].partition(":")[0]
-            stream = self._stream(op["stream"])
-            self._put(p.Prefetch(self._place(op["address"]), op["nbytes"], location, stream))
+            where = self._place(op["address"]), op["nbytes"]
+            self._put(p.Prefetch(*where, self._location(op["location"]), self._stream(op)))
         elif kind == "advise":
-            location = op["location"].partition(":")[0]
-            self._put(p.Advise(self._place(op["address"]), op["nbytes"], op["advice"], location))
+            where = self._place(op["address"]), op["nbytes"]
+            self._put(p.Advise(*where, op["advice"], self._location(op["location"])))
         elif kind == "graph":
             made = self._execs.setdefault(op["exec"], len(self._execs))
-            self._put(p.Graph(made, self._nodes(op["nodes"])))
+            self._put(p.Graph(made, self._nodes(op), op["device"]))
         elif kind in ("graph_update", "graph_launch"):
             if op["exec"] not in self._execs:
                 raise ProgramError("the graph was made before the function was called: capture it inside")
             made = self._execs[op["exec"]]
             if kind == "graph_update":
-                self._put(p.GraphUpdate(made, self._nodes(op["nodes"])))
+                self._put(p.GraphUpdate(made, self._nodes(op)))
             else:
-                self._put(p.GraphLaunch(made, self._stream(op["stream"])))
+                self._put(p.GraphLaunch(made, self._stream(op)))
         else:
             raise ProgramError(_REFUSED.get(kind, f"the operation {kind!r} cannot be replayed yet"))
 
-    def _sync(self, what: str, number: int) -> None:
-        of = {"stream": self._stream, "event": self._event}.get(what, int)
-        self._put(Sync(what, of(number)))
+    def _sync(self, op: dict) -> None:
+        what = op["kind"]
+        if what == "stream":
+            self._put(Sync(what, self._stream(op, "id")))
+        else:
+            self._put(Sync(what, self._event(op["id"]) if what == "event" else op["device"]))
+
+    def _location(self, name: str) -> str:
+        """As a program has it: the first device has no number."""
+        if name.startswith("device"):
+            self._uses(int(name.partition(":")[2] or 0))
+        return "device" if name == "device:0" else name
 
     def _event(self, number: int) -> int:
         return self._events.setdefault(number, len(self._events))
@@ -362,8 +391,6 @@ class Recorder:
         return replace(launch, cooperative=op["cooperative"])
 
     def _copy(self, op: dict) -> Copy:
-        if op["kind"] == "p2p":
-            raise ProgramError(_REFUSED["peer"])
         blob, source = None, None
         if op["data"] is None:
             source = self._place(op["src"])
@@ -372,7 +399,7 @@ class Recorder:
             source, blob = (found, None) if found else (None, self._blob(op["data"]))
         if op["dst_device"] is None and not self._inside_pageable(op["dst"], _extent(op, "dst")):
             self._new_pageable(op["dst"], _extent(op, "dst"))
-        stream = self._stream(op["stream"])
+        stream = self._stream(op)
         copy = Copy(self._place(op["dst"]), source, op["nbytes"], blob, stream, blocking=not op["async"])
         if op["rows"] > 1:
             joined = {"source_pitch": op["nbytes"] if blob is not None else op["src_pitch"]}
@@ -402,13 +429,29 @@ class Recorder:
         buffer = self._buffers[found[0]]
         return buffer.kind == "pageable" and found[1] + nbytes <= buffer.nbytes
 
-    def _nodes(self, nodes: list[dict]) -> tuple[Node, ...]:
-        return tuple(Node(self._node(n), tuple(n["after"])) for n in nodes)
+    def _nodes(self, op: dict) -> tuple[Node, ...]:
+        """The nodes of a graph; those of a graph within it among them."""
+        found: list[Node] = []
+        self._flatten(op["nodes"], (), op["device"], found)
+        return tuple(found)
+
+    def _flatten(self, nodes: list[dict], before: tuple[int, ...], device: int, found: list[Node]) -> tuple[int, ...]:
+        """Add the nodes, which all come after `before`; the indices of those that nothing here comes after."""
+        ends: list[tuple[int, ...]] = []  # of each node, where what comes after it has to wait
+        for node in nodes:
+            after = tuple(k for n in node["after"] for k in ends[n]) or before
+            if node["op"] == "child":
+                last = self._flatten(node["nodes"], after, device, found)
+                ends.append(last or after)
+                continue
+            work = self._node(node | {"device": device})
+            found.append(Node(work, after, node["enabled"] or work is None))
+            ends.append((len(found) - 1,))
+        inner = {n for node in nodes for n in node["after"]}
+        return tuple(dict.fromkeys(k for n, end in enumerate(ends) if n not in inner for k in end))
 
     def _node(self, node: dict) -> Launch | Copy | Fill | None:
         kind = node["op"]
-        if not node["enabled"]:
-            raise ProgramError("a graph with a node that is switched off cannot be replayed: make it without that node")
         if kind in ("launch", "set"):
             return self._work(kind, node)
         if kind == "copy":
@@ -417,7 +460,14 @@ class Recorder:
                     "a graph that copies from or to ordinary memory cannot be replayed: use pinned memory"
                 )
             return self._copy(node | {"stream": 0, "async": True, "data": None})
-        if kind == "empty":
+        if kind == "alloc":
+            # Its memory is there from the start, as a pool's is: that costs a graph next to nothing.
+            if node["address"] not in self._index:
+                self._appear(node["address"], node["nbytes"], node["kind"], node["device"])
+                self._add(node["address"], node["nbytes"], node["kind"], None)
+                self._in_graphs.add(node["address"])
+            return None
+        if kind in ("empty", "free"):
             return None
         raise ProgramError(f"a graph with a node of the kind {kind!r} cannot be replayed: keep it out of the graph")
 

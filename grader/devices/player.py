@@ -14,7 +14,7 @@ from cuda.bindings import driver as cu
 from grader import program as p
 from grader.devices.driver import DeviceError, call
 from grader.devices.memory import Memory
-from grader.devices.steps import Step, Steps, pooled, synchronize
+from grader.devices.steps import Contexts, Step, Steps, pooled, synchronize
 from grader.program import Launch, Program, work_of
 
 
@@ -48,18 +48,32 @@ class Unwatched:
 
 @dataclass
 class Player:
-    """A context on one device. `assemble` turns PTX into what the driver is given (PTX itself, or a cubin)."""
+    """A context on the device `ordinal`, and on those after it for programs that use several.
+
+    `assemble` turns PTX into what the driver is given (PTX itself, or a cubin).
+    """
 
     ordinal: int = 0
     assemble: Callable[[bytes], bytes] = lambda ptx: ptx
     watcher: Unwatched = field(default_factory=Unwatched)  # or a VirtualProbe
     _libraries: dict[str, object] = field(default_factory=dict)
-    _functions: dict[tuple[str, str], tuple] = field(default_factory=dict)
+    _functions: dict[tuple[int, str, str], tuple] = field(default_factory=dict)
 
     def __post_init__(self):
         call(cu.cuInit, 0)
         self._device = call(cu.cuDeviceGet, self.ordinal)
-        call(cu.cuCtxSetCurrent, call(cu.cuDevicePrimaryCtxRetain, self._device))
+        self._contexts = [call(cu.cuDevicePrimaryCtxRetain, self._device)]
+        call(cu.cuCtxSetCurrent, self._contexts[0])
+
+    def _on(self, devices: int) -> Contexts:
+        """The contexts of so many devices."""
+        there = call(cu.cuDeviceGetCount) - self.ordinal
+        if devices > there:
+            raise DeviceError(f"the program uses {devices} GPUs, and there {'is' if there == 1 else 'are'} {there}", "")
+        while len(self._contexts) < devices:
+            device = call(cu.cuDeviceGet, self.ordinal + len(self._contexts))
+            self._contexts.append(call(cu.cuDevicePrimaryCtxRetain, device))
+        return Contexts(self._contexts[:devices])
 
     def play(
         self, program: Program, inputs: Mapping[str, bytes], poison: int | None, guard: int = 0, flush: int = 0
@@ -73,25 +87,38 @@ class Player:
         """
         # Pools of pinned and managed memory cost next to nothing: what comes from one is there from the start.
         later = {o.buffer for o in program.ops if isinstance(o, p.Alloc) and not pooled(program, o)}
-        functions = self._load(program)
-        memory = [Memory(b, guard, i in later) for i, b in enumerate(program.buffers)]
+        contexts = self._on(program.devices)
+        functions = {}
+        for device in contexts.each():
+            functions |= self._load(program, device)
+        memory = []
+        for i, b in enumerate(program.buffers):
+            contexts.use(b.device)
+            memory.append(Memory(b, guard, i in later))
+        contexts.use(0)
         scratch = Memory(p.Buffer(flush, "device", "temp"), 0) if flush else None
-        priorities = program.priorities or (0,) * len(program.streams)
-        streams = [_stream(*of) for of in zip(program.streams, priorities, strict=True)]
-        steps = Steps(program, memory, streams, functions, self.ordinal, not flush, self.watcher.busy)
+        streams = []
+        for i, kind in enumerate(program.streams):
+            contexts.use(program.device_of_stream(i))
+            streams.append(_stream(kind, program.priorities[i] if program.priorities else 0))
+        contexts.use(0)
+        steps = Steps(program, memory, streams, functions, contexts, self.ordinal, not flush, self.watcher.busy)
         try:
             for i, (b, m) in enumerate(zip(program.buffers, memory, strict=True)):
                 if i in later:
                     continue
+                contexts.use(b.device)
                 contents = inputs.get(b.name) if b.role in ("input", "inout") else None
                 m.prepare(program.blobs[b.initial] if b.initial is not None else contents, poison)
                 if b.name and b.kind != "pageable":
                     self.watcher.name(m.address, f"array {b.name} of shape {b.shape}")
+            contexts.use(0)
             prepared = steps.prepare()
-            call(cu.cuCtxSynchronize)
+            for _ in contexts.each():
+                call(cu.cuCtxSynchronize)
             begun = time.perf_counter()
             if program.clock == "host":
-                seconds, late = self._by_the_hosts_clock(program, prepared, memory, streams, scratch)
+                seconds, late = self._by_the_hosts_clock(program, prepared, memory, streams, contexts, scratch)
             else:
                 seconds, late = self._between_events(program, prepared, streams, scratch), ()
             host_seconds = time.perf_counter() - begun
@@ -100,11 +127,16 @@ class Player:
             overrun = tuple(b.name for b, m in zip(program.buffers, memory, strict=True) if not m.guards_intact())
         finally:
             steps.close()
-            for m in [*memory, *([scratch] if scratch else [])]:
+            for b, m in zip(program.buffers, memory, strict=True):
+                contexts.use(b.device)
                 m.free()
-            for stream, kind in zip(streams, program.streams, strict=True):
+            for i, (stream, kind) in enumerate(zip(streams, program.streams, strict=True)):
+                contexts.use(program.device_of_stream(i))
                 if kind.endswith("blocking"):
                     cu.cuStreamDestroy(stream)
+            contexts.use(0)
+            if scratch:
+                scratch.free()
         return Played(outputs, seconds, host_seconds, overrun, changed, late)
 
     def _between_events(self, program: Program, steps: list[Step], streams: list, scratch: Memory | None) -> float:
@@ -132,7 +164,13 @@ class Player:
         return seconds
 
     def _by_the_hosts_clock(
-        self, program: Program, steps: list[Step], memory: list[Memory], streams: list, scratch: Memory | None
+        self,
+        program: Program,
+        steps: list[Step],
+        memory: list[Memory],
+        streams: list,
+        contexts: Contexts,
+        scratch: Memory | None,
     ) -> tuple[float, tuple[str, ...]]:
         """(seconds from before the first call until the device has nothing left to do, outputs that came too late).
 
@@ -157,7 +195,9 @@ class Player:
         if not timed:
             at_host = {n: i for n, i in program.named("output", "inout").items() if self._reachable(memory[i])}
             before = {n: memory[i].read() for n, i in at_host.items()}
-        synchronize(streams, backwards=not timed)
+        for device in contexts.each():
+            own = [s for i, s in enumerate(streams) if program.device_of_stream(i) == device]
+            synchronize(own, backwards=not timed)
         call(cu.cuEventRecord, end, 0)
         call(cu.cuCtxSynchronize)
         self.watcher.mark()
@@ -175,13 +215,21 @@ class Player:
             memory.kind != "managed" or bool(call(cu.cuDeviceGetAttribute, attribute, self._device))
         )
 
-    def _load(self, program: Program) -> dict[tuple[int, str], tuple]:
-        """(CUfunction, parameter offsets and sizes) of every kernel that is launched, by (module, name)."""
-        found: dict[tuple[int, str], tuple] = {}
-        for op in (w for each in program.ops for w in work_of(each) if isinstance(w, Launch)):
-            if (op.module, op.kernel) not in found:
-                found[op.module, op.kernel] = self._function(program.modules[op.module], op.kernel)
-            function, params = found[op.module, op.kernel]
+    def _load(self, program: Program, device: int) -> dict[tuple[int, int, str], tuple]:
+        """(CUfunction, parameter offsets and sizes) of every kernel that is launched on the current device, by (device,
+        module, name)."""
+        found: dict[tuple[int, int, str], tuple] = {}
+        graphs = {op.exec: op.device for op in program.ops if isinstance(op, p.Graph)}
+        there = [
+            op
+            for op in program.ops
+            if (graphs.get(op.exec) if isinstance(op, p.GraphUpdate) else program.device_of(op)) == device
+        ]
+        for op in (w for each in there for w in work_of(each) if isinstance(w, Launch)):
+            key = device, op.module, op.kernel
+            if key not in found:
+                found[key] = self._function(program.modules[op.module], op.kernel, device)
+            function, params = found[key]
             need = max((offset + size for offset, size in params), default=0)
             if need > len(op.args):
                 raise DeviceError(f"launch of {op.kernel} with {len(op.args)} of {need} bytes of arguments", "")
@@ -190,14 +238,14 @@ class Player:
                 call(cu.cuFuncSetAttribute, function, attribute, op.shared)
         return found
 
-    def _function(self, ptx: bytes, name: str) -> tuple:
+    def _function(self, ptx: bytes, name: str, device: int) -> tuple:
         digest = hashlib.sha256(ptx).hexdigest()
         if digest not in self._libraries:
             image = self.assemble(ptx)
             if not image.startswith(b"\x7fELF"):
                 image = image.rstrip(b"\0") + b"\0"
             self._libraries[digest] = call(cu.cuLibraryLoadData, image, [], [], 0, [], [], 0)
-        key = digest, name
+        key = device, digest, name
         if key not in self._functions:
             kernel = call(cu.cuLibraryGetKernel, self._libraries[digest], name.encode())
             self._functions[key] = call(cu.cuKernelGetFunction, kernel), _parameters(kernel)

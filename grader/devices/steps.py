@@ -1,7 +1,7 @@
 """A program's operations as driver calls, prepared so that between two of them little else happens."""
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from cuda.bindings import driver as cu
 
@@ -14,6 +14,29 @@ Step = Callable[[], object]
 _HOST, _DEVICE = cu.CUmemorytype.CU_MEMORYTYPE_HOST, cu.CUmemorytype.CU_MEMORYTYPE_DEVICE
 _FILLS = {1: cu.cuMemsetD8Async, 2: cu.cuMemsetD16Async, 4: cu.cuMemsetD32Async}
 _FILLS_2D = {1: cu.cuMemsetD2D8Async, 2: cu.cuMemsetD2D16Async, 4: cu.cuMemsetD2D32Async}
+
+
+class Contexts:
+    """The primary contexts of the devices that a program uses, the first of which is the player's own."""
+
+    def __init__(self, contexts: list):
+        self._all, self._current = contexts, 0
+
+    def use(self, device: int) -> None:
+        """What is asked for next, is asked of this device."""
+        if device != self._current:
+            call(cu.cuCtxSetCurrent, self._all[device])
+            self._current = device
+
+    def each(self) -> Iterator[int]:
+        """Every device in turn, and then the first again."""
+        for device in range(len(self._all)):
+            self.use(device)
+            yield device
+        self.use(0)
+
+    def __getitem__(self, device: int):
+        return self._all[device]
 
 
 def synchronize(streams: list, backwards: bool) -> None:
@@ -38,6 +61,7 @@ class Steps:
         memory: list[Memory],
         streams: list,
         functions: dict,
+        contexts: Contexts,
         ordinal: int,
         backwards: bool,
         busy: Callable[[int], None],
@@ -45,21 +69,50 @@ class Steps:
         self._busy = busy  # told of bytes that the host itself has copied or written
         self._backwards = backwards  # see `synchronize`
         self._program, self._memory, self._streams = program, memory, streams
-        self._functions = functions  # (module, kernel) -> CUfunction, [(offset, size)] of its parameters
-        self._ordinal = ordinal
-        used = {op.event for op in program.ops if isinstance(op, p.Record)}
-        self._events = {number: call(cu.cuEventCreate, 2) for number in used}
+        self._streams_on = program.stream_devices or (0,) * len(streams)
+        self._functions = functions  # (device, module, kernel) -> CUfunction, [(offset, size)] of its parameters
+        self._contexts, self._ordinal = contexts, ordinal
+        self._device = 0  # of the operation that is prepared
+        self._peers: set[tuple[int, int]] = set()
+        on = {op.event: program.device_of(op) for op in program.ops if isinstance(op, p.Record)}
+        self._event_devices = on
+        self._events = {}
+        for number, device in on.items():
+            contexts.use(device)
+            self._events[number] = call(cu.cuEventCreate, 2)
+        contexts.use(0)
         self._recorded: set[int] = set()
         self._execs: dict[int, object] = {}
+        self._graph_devices: dict[int, int] = {}
+        self._nodes: dict[int, list] = {}  # graph -> its nodes, and which of them are switched on
         self._graphs: list = []
         self._alive: list = []  # argument blocks that queued work still points to
 
     def prepare(self) -> list[Step]:
         """One step an operation, in order."""
-        return [getattr(self, f"_{op.op}")(op) for op in self._program.ops]
+        return [self._step(op) for op in self._program.ops]
+
+    def _step(self, op: p.Op) -> Step:
+        device = self._device = self._program.device_of(op)
+        if isinstance(op, p.Sync) and op.what == "event":
+            device = self._event_devices.get(op.id, 0)
+        self._contexts.use(device)
+        step = getattr(self, f"_{op.op}")(op)
+        if self._program.devices == 1:
+            return step
+
+        def on_its_device():
+            self._contexts.use(device)
+            step()
+
+        return on_its_device
 
     def close(self) -> None:
         """Give back what is not memory and no stream."""
+        for device, peer in self._peers:
+            self._contexts.use(device)
+            cu.cuCtxDisablePeerAccess(self._contexts[peer])
+        self._contexts.use(0)
         for made in self._execs.values():
             cu.cuGraphExecDestroy(made)
         for graph in self._graphs:
@@ -78,13 +131,14 @@ class Steps:
                 return lambda: call(cu.cuLaunchCooperativeKernel, function, *sizes, stream, pointers)
             return lambda: call(cu.cuLaunchKernel, function, *sizes, stream, pointers, 0)
 
+        device = self._device
         if all(self._memory[r.buffer].address for r in op.relocations):
-            return launch(*self._arguments(op))
-        return lambda: launch(*self._arguments(op))()
+            return launch(*self._arguments(op, device))
+        return lambda: launch(*self._arguments(op, device))()
 
-    def _arguments(self, op: Launch) -> tuple:
+    def _arguments(self, op: Launch, device: int) -> tuple:
         """(CUfunction, address of the pointers to its parameters)."""
-        function, params = self._functions[op.module, op.kernel]
+        function, params = self._functions[device, op.module, op.kernel]
         block = bytearray(op.args) or bytearray(1)
         for r in op.relocations:
             block[r.offset : r.offset + 8] = (self._memory[r.buffer].address + r.addend).to_bytes(8, "little")
@@ -195,9 +249,9 @@ class Steps:
     def _location(self, name: str):
         where = cu.CUmemLocation()
         kinds = cu.CUmemLocationType
-        at_device = name == "device"
+        at_device = name != "host"
         where.type = kinds.CU_MEM_LOCATION_TYPE_DEVICE if at_device else kinds.CU_MEM_LOCATION_TYPE_HOST
-        where.id = self._ordinal if at_device else 0
+        where.id = self._ordinal + int(name.partition(":")[2] or 0) if at_device else 0
         return where
 
     # --- order -----------------------------------------------------------------------------------------------------
@@ -215,42 +269,73 @@ class Steps:
         if op.what == "stream":
             return lambda: call(cu.cuStreamSynchronize, self._streams[op.id])
         if op.what == "context":
-            return lambda: synchronize(self._streams, self._backwards)
+            own = [s for s, on in zip(self._streams, self._streams_on, strict=True) if on == op.id]
+            return lambda: synchronize(own, self._backwards)
         if op.id not in self._recorded:
             return lambda: None
         return lambda: call(cu.cuEventSynchronize, self._events[op.id])
 
     # --- graphs ----------------------------------------------------------------------------------------------------
 
+    def _peer(self, op: p.Peer) -> Step:
+        def enable():
+            call(cu.cuCtxEnablePeerAccess, self._contexts[op.peer], 0)
+            self._peers.add((op.device, op.peer))
+
+        def disable():
+            call(cu.cuCtxDisablePeerAccess, self._contexts[op.peer])
+            self._peers.discard((op.device, op.peer))
+
+        return enable if op.enabled else disable
+
     def _graph(self, op: p.Graph) -> Step:
+        self._graph_devices[op.exec] = op.device
+
         def make():
-            self._execs[op.exec] = call(cu.cuGraphInstantiate, self._definition(op.nodes), 0)
+            graph, made = self._definition(op.nodes, op.device)
+            self._execs[op.exec] = call(cu.cuGraphInstantiate, graph, 0)
+            self._nodes[op.exec] = [[node, True] for node in made]
+            self._switch(op)
 
         return make
 
     def _graph_update(self, op: p.GraphUpdate) -> Step:
-        return lambda: call(cu.cuGraphExecUpdate, self._execs[op.exec], self._definition(op.nodes))
+        device = self._graph_devices[op.exec]
+
+        def update():
+            self._contexts.use(device)
+            call(cu.cuGraphExecUpdate, self._execs[op.exec], self._definition(op.nodes, device)[0])
+            self._switch(op)
+
+        return update
+
+    def _switch(self, op: p.Graph | p.GraphUpdate) -> None:
+        """Nodes on and off, where they are not as they shall be."""
+        for entry, node in zip(self._nodes[op.exec], op.nodes, strict=True):
+            if entry[1] != node.enabled:
+                call(cu.cuGraphNodeSetEnabled, self._execs[op.exec], entry[0], int(node.enabled))
+                entry[1] = node.enabled
 
     def _graph_launch(self, op: p.GraphLaunch) -> Step:
         return lambda: call(cu.cuGraphLaunch, self._execs[op.exec], self._streams[op.stream])
 
-    def _definition(self, nodes: tuple[p.Node, ...]):
-        """A graph of these nodes."""
+    def _definition(self, nodes: tuple[p.Node, ...], device: int) -> tuple:
+        """(a graph of these nodes on a device, the nodes)."""
         graph = call(cu.cuGraphCreate, 0)
         self._graphs.append(graph)
         made: list = []
         for node in nodes:
             deps = [made[k] for k in node.after]
-            made.append(self._node(graph, deps, node.work))
-        return graph
+            made.append(self._node(graph, deps, node.work, device))
+        return graph, made
 
-    def _node(self, graph, deps: list, work: Launch | Copy | Fill | None):
+    def _node(self, graph, deps: list, work: Launch | Copy | Fill | None, device: int):
         where = graph, deps or None, len(deps)
         match work:
             case None:
                 return call(cu.cuGraphAddEmptyNode, *where)
             case Launch():
-                return call(cu.cuGraphAddKernelNode, *where, self._kernel_params(work))
+                return call(cu.cuGraphAddKernelNode, *where, self._kernel_params(work, device))
             case Copy():
                 return call(cu.cuGraphAddMemcpyNode, *where, self._copy_params(work), call(cu.cuCtxGetCurrent))
         params = cu.CUDA_MEMSET_NODE_PARAMS()
@@ -258,9 +343,9 @@ class Steps:
         params.width, params.height, params.pitch = work.count, work.rows, work.pitch or work.count * work.width
         return call(cu.cuGraphAddMemsetNode, *where, params, call(cu.cuCtxGetCurrent))
 
-    def _kernel_params(self, op: Launch):
+    def _kernel_params(self, op: Launch, device: int):
         params = cu.CUDA_KERNEL_NODE_PARAMS()
-        params.func, params.kernelParams = self._arguments(op)
+        params.func, params.kernelParams = self._arguments(op, device)
         params.gridDimX, params.gridDimY, params.gridDimZ = op.grid
         params.blockDimX, params.blockDimY, params.blockDimZ = op.block
         params.sharedMemBytes = op.shared

@@ -176,6 +176,7 @@ def _about(ordinal: int) -> dict:
     return {
         "name": name,
         "cc": list(cc),
+        "devices": call(cu.cuDeviceGetCount) - ordinal,
         "driver": call(cu.cuDriverGetVersion),
         "memory_bytes_per_s": 2 * bus_bytes * _attribute(device, "MEMORY_CLOCK_RATE") * 1e3,
         "flop_per_s": 8 * 2 * lanes * _attribute(device, "CLOCK_RATE") * 1e3,

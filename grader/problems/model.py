@@ -85,6 +85,7 @@ class HostFunction(_Entry):
     it returns. What is timed is the whole call, by the host's clock.
     """
 
+    devices: int = 1  # GPUs of the machine that it is written for; the arrays lie on the first
     clock = "host"
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from grader.evidence import Evidence
-from grader.program import Alloc, Copy, Free, Graph, GraphLaunch, Launch, Program, Sync, work_of
+from grader.program import Alloc, Copy, Free, Graph, GraphLaunch, GraphUpdate, Launch, Program, Sync, work_of
 from grader.rules.check import Check, failed, passed, unknown
 
 JUDGED = 64  # results; fewer may stay the same by chance
@@ -53,10 +53,10 @@ def as_given(
         sizes[e.timing.case.name] = e.timing.case.sizes
     for name, program in e.built.recorded:
         ran = Counter()
-        for launch, times in _kernels(program):
+        for launch in _kernels(program):
             if (launch.grid[1:], launch.block[1:]) != ((1, 1), (1, 1)):
                 return failed(f"{name}: a kernel is launched with grid {launch.grid} and block {launch.block}")
-            ran[launch.grid[0], launch.block[0]] += times
+            ran[launch.grid[0], launch.block[0]] += 1
         asked = counts(sizes[name]) if counts and name in sizes else {}
         if stray := [shape for shape in ran if shape not in (asked or shapes or ran)]:
             wanted = " or ".join(f"{grid} blocks of {block}" for grid, block in asked or shapes)
@@ -187,17 +187,19 @@ def no_page_faults(e: Evidence, share: float = 0.02) -> Check:
 def kernels_launched(program: Program) -> tuple[int, int]:
     """How many kernels run because of (launches, launches of graphs)."""
     alone = len(program.launches())
-    return alone, sum(times for _, times in _kernels(program)) - alone
+    return alone, sum(1 for _ in _kernels(program)) - alone
 
 
-def _kernels(program: Program) -> Iterator[tuple[Launch, int]]:
-    """Every kernel and how often it runs, alone and as a node of a graph."""
-    launched = Counter(op.exec for op in program.ops if isinstance(op, GraphLaunch))
+def _kernels(program: Program) -> Iterator[Launch]:
+    """Every kernel that runs, alone or as a node of a graph that is launched; not of one that is switched off then."""
+    graphs: dict[int, list[Launch]] = {}
     for op in program.ops:
         if isinstance(op, Launch):
-            yield op, 1
-        elif isinstance(op, Graph):
-            yield from ((work, launched[op.exec]) for work in work_of(op) if isinstance(work, Launch))
+            yield op
+        elif isinstance(op, Graph | GraphUpdate):
+            graphs[op.exec] = [n.work for n in op.nodes if n.enabled and isinstance(n.work, Launch)]
+        elif isinstance(op, GraphLaunch):
+            yield from graphs[op.exec]
 
 
 def _pageable(program: Program, copy: Copy) -> bool:

@@ -257,6 +257,83 @@ twice[1, 128](d[1:97], d[1:97])
 d[1:97].copy_to_host(y)
         """,
     ),
+    "a graph within a graph": (
+        "pinned", "pinned", ["alloc", "graph", "graph_launch", "sync", "launch", "copy"],
+        """
+from cuda.bindings import driver as cu
+d = cuda.device_array(x.size, np.float32)
+_, context = cu.cuCtxGetCurrent()
+at = d.__cuda_array_interface__["data"][0]
+_, inner = cu.cuGraphCreate(0)
+p = cu.CUDA_MEMCPY3D()
+p.srcMemoryType, p.srcHost = cu.CUmemorytype.CU_MEMORYTYPE_HOST, x.ctypes.data
+p.dstMemoryType, p.dstDevice = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE, at
+p.WidthInBytes, p.Height, p.Depth = x.nbytes, 1, 1
+cu.cuGraphAddMemcpyNode(inner, None, 0, p, context)
+_, g = cu.cuGraphCreate(0)
+m = cu.CUDA_MEMSET_NODE_PARAMS()
+m.dst, m.value, m.elementSize, m.width, m.height = at, 0, 4, d.size, 1
+_, first = cu.cuGraphAddMemsetNode(g, None, 0, m, context)
+_, second = cu.cuGraphAddChildGraphNode(g, [first], 1, inner)
+_, third = cu.cuGraphAddEmptyNode(g, [second], 1)
+_, e = cu.cuGraphInstantiate(g, 0)
+s = Device().create_stream()
+cu.cuGraphLaunch(e, int(s.handle))
+s.sync()
+twice[1, 128](d, d)
+d.copy_to_host(y)
+        """,
+    ),
+    "a node that is switched off, and on again, and off": (
+        "pinned", "pinned", ["graph", "graph_update", "graph_launch", "graph_update", "graph_update", "graph_launch", "copy"],
+        """
+from cuda.bindings import driver as cu
+d, s = cuda.to_device(x), Device().create_stream()
+_, context = cu.cuCtxGetCurrent()
+_, g = cu.cuGraphCreate(0)
+m = cu.CUDA_MEMSET_NODE_PARAMS()
+m.dst, m.value, m.elementSize, m.width, m.height = d.__cuda_array_interface__["data"][0], 0, 4, d.size, 1
+_, node = cu.cuGraphAddMemsetNode(g, None, 0, m, context)
+_, e = cu.cuGraphInstantiate(g, 0)
+cu.cuGraphExecMemsetNodeSetParams(e, node, m, context)
+for on in (0, 1, 0):
+    assert not cu.cuGraphNodeSetEnabled(e, node, on)[0]
+    if not on:
+        cu.cuGraphLaunch(e, int(s.handle))
+s.sync()
+twice[1, 128](d, d)
+d.copy_to_host(y)
+        """,
+    ),
+    "memory that a graph allocates": (
+        "pinned", "pinned", ["alloc", "graph", "graph_launch", "graph_launch", "sync", "launch", "copy"],
+        """
+from cuda.bindings import driver as cu
+d, s = cuda.device_array(x.size, np.float32), Device().create_stream()
+_, context = cu.cuCtxGetCurrent()
+_, g = cu.cuGraphCreate(0)
+a = cu.CUDA_MEM_ALLOC_NODE_PARAMS()
+a.bytesize = x.nbytes
+a.poolProps.allocType = cu.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+a.poolProps.location.type = cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+_, first = cu.cuGraphAddMemAllocNode(g, None, 0, a)
+p = cu.CUDA_MEMCPY3D()
+p.srcMemoryType, p.srcHost = cu.CUmemorytype.CU_MEMORYTYPE_HOST, x.ctypes.data
+p.dstMemoryType, p.dstDevice = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE, int(a.dptr)
+p.WidthInBytes, p.Height, p.Depth = x.nbytes, 1, 1
+_, second = cu.cuGraphAddMemcpyNode(g, [first], 1, p, context)
+p.srcMemoryType, p.srcDevice = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE, int(a.dptr)
+p.dstDevice = d.__cuda_array_interface__["data"][0]
+_, third = cu.cuGraphAddMemcpyNode(g, [second], 1, p, context)
+cu.cuGraphAddMemFreeNode(g, [third], 1, a.dptr)
+_, e = cu.cuGraphInstantiate(g, 0)
+cu.cuGraphLaunch(e, int(s.handle))
+cu.cuGraphLaunch(e, int(s.handle))
+s.sync()
+twice[1, 128](d, d)
+d.copy_to_host(y)
+        """,
+    ),
     "a graph that is updated": (
         "pinned", "pinned", ["alloc", "copy", "alloc", "graph", "graph_launch", "graph_update", "graph_launch", "copy"],
         """

@@ -63,10 +63,17 @@ def evidence(*ops, late=(), **counters) -> Evidence:
 
 
 CAPTURED = Graph(0, (Node(launch()), Node(launch(), (0,))))
+SWITCHED_OFF = GraphUpdate(0, (Node(launch(), enabled=False), Node(launch(), (0,), enabled=False)))
 RULES = {
     "a kernel": (host.works_on_device, (launch(),), {}, {}, True),
     "a kernel in a graph": (host.works_on_device, (CAPTURED, GraphLaunch(0, 1)), {}, {}, True),
     "copies only": (host.works_on_device, (IN, OUT), {}, {}, False),
+    "a graph whose kernel is switched off": (
+        host.works_on_device, (CAPTURED, SWITCHED_OFF, GraphLaunch(0, 1)), {}, {}, False,
+    ),
+    "a graph whose kernel is switched off later": (
+        host.works_on_device, (CAPTURED, GraphLaunch(0, 1), SWITCHED_OFF), {}, {}, True,
+    ),
     "a graph that is never launched": (host.works_on_device, (CAPTURED,), {}, {}, False),
     "on time": (host.waits_for_results, (), {}, {}, True),
     "late": (host.waits_for_results, (), {"late": ("y",)}, {}, False),

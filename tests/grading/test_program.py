@@ -23,6 +23,7 @@ from grader.program import (
     HostWrite,
     Launch,
     Node,
+    Peer,
     Place,
     Prefetch,
     Program,
@@ -47,6 +48,7 @@ def sample() -> Program:
             Buffer(8, "managed", "temp", initial=0),
             Buffer(16, "pageable", "temp"),
             Buffer(64, "device", "temp"),
+            Buffer(16, "device", "temp", device=1),
         ],
         [PTX],
         [
@@ -61,10 +63,16 @@ def sample() -> Program:
             Copy(Place(4, 0), Place(0, 0), 4, rows=3, to_pitch=16, source_pitch=4),
             Fill(Place(4, 0), 2, 7, 4, 1, rows=2, pitch=32),
             Graph(
-                0, (Node(Copy(Place(1, 0), Place(4, 0), 8)), Node(None, (0,)), Node(Fill(Place(1, 0), 1, 0, 4), (1,)))
+                0,
+                (Node(Copy(Place(1, 0), Place(4, 0), 8)), Node(None, (0,)), Node(Fill(Place(1, 0), 1, 0, 4), (1,))),
+                1,
             ),
             GraphUpdate(
-                0, (Node(Copy(Place(1, 0), Place(4, 8), 8)), Node(None, (0,)), Node(Fill(Place(1, 0), 1, 0, 4), (1,)))
+                0,
+                (
+                    *(Node(Copy(Place(1, 0), Place(4, 8), 8)), Node(None, (0,))),
+                    Node(Fill(Place(1, 0), 1, 0, 4), (1,), enabled=False),
+                ),
             ),
             GraphLaunch(0, 1),
             Free(4, 1),
@@ -74,10 +82,16 @@ def sample() -> Program:
             Unregister(Place(3, 0)),
             Prefetch(Place(2, 0), 8, "device", 1),
             Advise(Place(2, 0), 8, "unset_read_mostly", "host"),
+            Peer(1, 0, True),
+            Copy(Place(1, 0), Place(5, 0), 16, stream=2),
+            Prefetch(Place(2, 0), 8, "device:1"),
+            Sync("context", 1),
         ],
         blobs=(b"12345678",),
-        streams=("legacy", "non-blocking"),
-        priorities=(0, -2),
+        streams=("legacy", "non-blocking", "legacy"),
+        priorities=(0, -2, 0),
+        stream_devices=(0, 0, 1),
+        devices=2,
         clock="host",
     )
 
@@ -118,8 +132,23 @@ HOSTILE = {
     "arguments that are no hex": lambda h: put(h, "ops", 0, "args", "zz"),
     "a relocation beyond the arguments": lambda h: put(h, "ops", 0, "relocations", [[17, 0, 0]]),
     "a relocation beyond the buffer": lambda h: put(h, "ops", 0, "relocations", [[0, 0, 17]]),
-    "a relocation to no buffer": lambda h: put(h, "ops", 0, "relocations", [[0, 5, 0]]),
-    "a stream that is not there": lambda h: put(h, "ops", 0, "stream", 2),
+    "a relocation to no buffer": lambda h: put(h, "ops", 0, "relocations", [[0, 6, 0]]),
+    "a stream that is not there": lambda h: put(h, "ops", 0, "stream", 3),
+    "no devices": lambda h: h | {"devices": 0},
+    "a thousand devices": lambda h: h | {"devices": 1000},
+    "a device too few": lambda h: h | {"devices": 1},
+    "a stream without a device": lambda h: h | {"stream_devices": [0, 0]},
+    "a first stream on another device": lambda h: h | {"stream_devices": [1, 0, 1]},
+    "a stream on a device that is not there": lambda h: h | {"stream_devices": [0, 0, 2]},
+    "a buffer on a device that is not there": lambda h: put(h, "buffers", 5, "device", 2),
+    "a peer that is not there": lambda h: put(h, "ops", 20, "peer", 2),
+    "a peer of its own": lambda h: put(h, "ops", 20, "peer", 1),
+    "a peer that is enabled by a word": lambda h: put(h, "ops", 20, "enabled", "yes"),
+    "a prefetch to a device that is not there": lambda h: put(h, "ops", 22, "location", "device:2"),
+    "a wait for a device that is not there": lambda h: put(h, "ops", 23, "id", 2),
+    "a graph on a device that is not there": lambda h: put(h, "ops", 10, "device", 2),
+    "an empty node that is switched off": lambda h: node(h, [None, [], False]),
+    "a node that is half switched on": lambda h: node(h, [h["ops"][3], [], 0.5]),
     "a copy out of its buffer": lambda h: put(h, "ops", 1, "to", [1, 9]),
     "a copy before its buffer": lambda h: put(h, "ops", 1, "source", [0, -1]),
     "a copy from nowhere": lambda h: put(h, "ops", 1, "source", None),
@@ -139,9 +168,9 @@ HOSTILE = {
     "pageable memory allocated on the device": lambda h: put(h, "ops", 7, "buffer", 3),
     "a graph that was never made": lambda h: put(h, "ops", 12, "exec", 5),
     "a graph made twice": lambda h: h | {"ops": [*h["ops"][:11], *h["ops"][10:]]},
-    "a node after itself": lambda h: node(h, [None, [0]]),
-    "a node that is an event": lambda h: node(h, [{"op": "record", "event": 1, "stream": 0}, []]),
-    "a node that is a graph": lambda h: node(h, [h["ops"][10], []]),
+    "a node after itself": lambda h: node(h, [None, [0], True]),
+    "a node that is an event": lambda h: node(h, [{"op": "record", "event": 1, "stream": 0}, [], True]),
+    "a node that is a graph": lambda h: node(h, [h["ops"][10], [], True]),
     "a host that writes to the device": lambda h: put(h, "ops", 14, "to", [0, 0]),
     "a host that reads the device": lambda h: put(h, "ops", 15, "source", [0, 0]),
     "device memory page-locked": lambda h: put(h, "ops", 16, "place", [0, 0]),
@@ -226,8 +255,8 @@ def alloc(address: int, nbytes: int, **more) -> dict:
     return op | more
 
 
-def recorder() -> Recorder:
-    r = Recorder(lambda address, nbytes: bytes(nbytes))
+def recorder(*where) -> Recorder:
+    r = Recorder(lambda address, nbytes: bytes(nbytes), *where)
     for op in (alloc(0x7000, 64), alloc(0x8000, 64), {"op": "module", "module": 5, "ptx": PTX + b"\0"}):
         r(op)
     x = Declared("x", 0x7000, 64, "input", "<f4", (16,))
@@ -264,12 +293,9 @@ def test_memory_made_before_the_timed_part_keeps_its_contents_and_comes_along_if
     [
         {"op": "host_func", "stream": 0},
         {"op": "discard", "address": 0x7000, "nbytes": 64, "stream": 0},
-        {"op": "peer", "peer": 1, "enabled": True},
-        {"op": "copy", "kind": "p2p", "dst": 0x7000, "src": 0x8000, "data": None},
+        {"op": "pool_access", "pool": 1, "peer": 1, "access": 3},
         {"op": "graph", "exec": 1, "nodes": [{"op": "host_func", "after": [], "enabled": True}]},
-        {"op": "graph", "exec": 1, "nodes": [{"op": "empty", "after": [], "enabled": False}]},
         launch_op(b"", cluster=[2, 1, 1]),
-        launch_op(b"", device=1),
     ],
 )
 def test_what_cannot_be_replayed_is_said(op):
@@ -277,6 +303,53 @@ def test_what_cannot_be_replayed_is_said(op):
     r({"device": 0} | op)
     with pytest.raises(ProgramError, match="cannot be replayed"):
         r.end()
+
+
+@pytest.mark.parametrize(
+    "op", [launch_op(b"", device=1), {"op": "peer", "peer": 1, "enabled": True}, alloc(0xB000, 8, device=1)]
+)
+def test_a_device_that_the_exercise_does_not_have_is_said_with_the_line(op):
+    r = recorder(lambda: ("cell 2", 7))
+    r({"device": 0} | op)
+    with pytest.raises(
+        ProgramError, match=r"^cell 2, line 7: GPU 1 is used, and the machine of this exercise has one GPU$"
+    ):
+        r.end()
+
+
+def graph_op(*nodes: dict) -> dict:
+    return {"op": "graph", "exec": 1, "device": 0, "nodes": [{"enabled": True} | n for n in nodes]}
+
+
+def kernel_node(*after: int, **more) -> dict:
+    return launch_op(b"") | {"after": list(after)} | more
+
+
+def test_a_graph_within_a_graph_becomes_nodes_of_the_outer_one():
+    inner = [{"enabled": True} | n for n in (kernel_node(), kernel_node(), kernel_node(0), kernel_node(0, 1))]
+    child = {"op": "child", "after": [0, 1], "nodes": inner}
+    empty = {"op": "child", "after": [2], "nodes": []}
+    r = recorder()
+    r(graph_op(kernel_node(), kernel_node(0), child, empty, kernel_node(3), kernel_node()))
+    (graph,) = r.end().ops
+    assert [n.after for n in graph.nodes] == [(), (0,), (0, 1), (0, 1), (2,), (2, 3), (4, 5), ()]
+
+
+def test_nodes_that_are_switched_off_stay_so_and_memory_of_a_graph_is_there_from_the_start():
+    memory = {"op": "alloc", "address": 0xC000, "nbytes": 32, "kind": "device", "after": []}
+    r = recorder()
+    use = launch_op(words(0xC008)) | {"after": [0]}
+    r(graph_op(memory, use, kernel_node(1, enabled=False), {"op": "free", "address": 0xC000, "after": [2]}))
+    program = r.end()
+    (graph,) = program.ops
+    assert [(n.work is None, n.enabled) for n in graph.nodes] == [
+        (True, True),
+        (False, True),
+        (False, False),
+        (True, True),
+    ]
+    assert graph.nodes[1].work.relocations == (Relocation(0, 2, 8),)
+    assert program.buffers[2] == Buffer(32, "device", "temp")
 
 
 def test_a_graph_made_before_the_call_is_refused():
