@@ -141,16 +141,20 @@ def _grade(args: argparse.Namespace) -> int:
 def _autograde(args: argparse.Namespace) -> int:
     # A format checker that nbgrader's imports pull in and never use; building its grammar takes seconds.
     sys.modules.setdefault("rfc3987_syntax", None)
-    from grader.devices import UnknownDevice
+    from grader import results
+    from grader.cli_grade import known_card
     from grader.nb.nbgrader import autograde
 
     try:
         return autograde.main(
             args.assignment, Path(args.course), students=args.student, jobs=args.jobs, device=args.device,
-            force=args.force, feedback=args.feedback, trust=args.trust_submissions,
+            force=args.force, feedback=args.feedback, trust=args.trust_submissions, check_device=known_card,
         )  # fmt: skip
-    except (autograde.Unusable, UnknownDevice) as e:
+    except autograde.Unusable as e:
         return refuse(str(e))
+    except results.Unusable as e:  # it could be written to at the start
+        print(f"grader: {e}; what was graded before that is kept", file=sys.stderr)
+        return FAILED
     except RuntimeError as e:
         print(f"grader: the grader could not start: {e}", file=sys.stderr)
         return FAILED

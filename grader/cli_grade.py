@@ -27,7 +27,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         exercise = problems.get(args.exercise).name if args.exercise else None
         spec = devices.resolve(args.device)
-        _known_card(spec)
+        known_card(spec)
         _check_files(args)
     except (LookupError, ValueError) as e:  # Unwritable is a ValueError
         return refuse(str(e))
@@ -203,7 +203,7 @@ def _gradescope(path: str, records: list[dict]) -> int:
     return 0
 
 
-def _known_card(spec: str) -> None:
+def known_card(spec: str) -> None:
     """ValueError for a virtual card that does not exist."""
     if spec.startswith("virtual"):
         from grader.vgpu import devices as cards

@@ -234,6 +234,43 @@ def test_a_fresh_clone_is_told_once_how_its_gradebook_gets_to_know_the_release(t
     assert "2 unreadable" in capsys.readouterr().out  # it began
 
 
+def test_what_cannot_be_used_is_one_sentence_and_exit_status_2(tmp_path, capsys):
+    handins.make_course(tmp_path)
+    nbgrader(tmp_path, "generate_assignment", handins.UNIT)
+    handins.Students(tmp_path).hand_in("ada", "no JSON")
+
+    def refused(*words: str) -> str:
+        capsys.readouterr()
+        assert cli.main(["autograde", handins.UNIT, *words]) == 2
+        said = capsys.readouterr()
+        assert said.out == "" and said.err.count("\n") == 1
+        return said.err
+
+    here = ("--course", str(tmp_path))
+    assert "there is no folder /nowhere" in refused("--course", "/nowhere")
+    assert "no device 'tpu'" in refused(*here, "--device", "tpu")
+    assert "no virtual GPU is called 'tpu'" in refused(*here, "--device", "virtual:tpu")
+    (tmp_path / "grader-results.db").write_text("no database" * 100)
+    assert "grader-results.db cannot hold results: file is not a database" in refused(*here)
+    (tmp_path / "grader-results.db").unlink()
+    (tmp_path / "gradebook.db").write_text("no database" * 100)
+    assert "gradebook.db, cannot be used: file is not a database" in refused(*here)
+    (tmp_path / "nbgrader_config.py").write_text("this is no Python")
+    assert "nbgrader_config.py cannot be used: SyntaxError" in refused(*here)
+
+
+def test_a_name_that_nbgrader_takes_for_a_pattern_is_not_graded_for_others(tmp_path, capsys):
+    handins.make_course(tmp_path)
+    nbgrader(tmp_path, "generate_assignment", handins.UNIT)
+    for name in ("*", "ada"):
+        handins.Students(tmp_path).hand_in(name, "no JSON")
+    capsys.readouterr()
+    assert autograde.main(handins.UNIT, tmp_path) == 3
+    said = capsys.readouterr()
+    assert said.err == f"grader: *: {autograde.PATTERN}\n"
+    assert "1 error, 1 unreadable" in said.out and [p.name for p in (tmp_path / "autograded").iterdir()] == ["ada"]
+
+
 def test_a_failure_of_the_grader_is_an_error_for_staff_and_tells_students_nothing_of_the_machine(graded, monkeypatch):
     def broken(cells, problem, bench, seed):
         raise OSError("/secret/path is gone")
@@ -249,6 +286,8 @@ def test_a_failure_of_the_grader_is_an_error_for_staff_and_tells_students_nothin
 
 
 class FakeBench:
+    level = 1
+
     class device:
         spec = "virtual:a100"
 

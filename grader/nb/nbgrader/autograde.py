@@ -8,6 +8,7 @@ import sys
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -17,13 +18,18 @@ from nbgrader.apps import NbGraderAPI
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import capture_log, temp_attrs
+from sqlalchemy.exc import DBAPIError
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
+from grader.devices import resolve
 from grader.nb.nbgrader_config import configure
 from grader.report.printable import lines, printable
+from grader.results import Store
 
 from . import desk, export, exporter, judge, states
+
+PATTERN = "nbgrader takes *, ? and [ in the name of a student for a pattern: rename the folder"
 
 
 class Unusable(ValueError):
@@ -45,10 +51,15 @@ class Autograde(converters.Autograde):
 
 
 def load_config(root: Path) -> Config:
-    """The course's nbgrader_config.py, with our settings on."""
+    """The course's nbgrader_config.py, with our settings on. Unusable where it cannot be run."""
+    if not root.is_dir():
+        raise Unusable(f"there is no folder {root}")
     config = Config()
     if (root / "nbgrader_config.py").is_file():
-        config = PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
+        try:
+            config = PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
+        except Exception as e:  # it is a program, and may fail with anything
+            raise Unusable(f"{root / 'nbgrader_config.py'} cannot be used: {type(e).__name__}: {e}") from None
     config.CourseDirectory.root = str(root)
     configure(config)
     return config
@@ -64,10 +75,12 @@ def main(
     force: bool = False,
     feedback: bool = False,
     trust: bool = False,
+    check_device: Callable[[str], None] = lambda spec: None,
 ) -> int:
     """Autograde and show the states. 0 when everybody was marked, 3 when the grader failed on someone.
 
-    Raises Unusable, and RuntimeError when grading cannot start at all.
+    check_device: ValueError for one that is named but does not exist. Raises Unusable, results.Unusable when the disk
+    gets full, and RuntimeError when grading cannot start at all.
     """
     config = load_config(root.resolve())
     if device:
@@ -82,21 +95,28 @@ def main(
     notebooks = _released(course, assignment)
     _in_gradebook(api, assignment, notebooks)
     settings = judge.Judge(config=config)
+    kept = os.path.join(course.root, settings.results)
+    try:
+        with Store(kept):  # else it would be found out in the middle
+            check_device(resolve(settings.device))
+    except ValueError as e:  # UnknownDevice and results.Unusable are ValueErrors
+        raise Unusable(str(e)) from None
     counter = desk.shared(settings.device, settings.trust_submissions, jobs or _processors())
     start, failed, seen, codes = time.perf_counter(), [], [], Counter()
     try:
-        new = [n for n in names if force or not _done(course, assignment, n, notebooks)]
-        waiting = _ahead(counter, course, assignment, notebooks, new, os.path.join(course.root, settings.results))
+        new = [n for n in names if _is_plain(n) and (force or not _done(course, assignment, n, notebooks))]
+        waiting = _ahead(counter, course, assignment, notebooks, new, kept)
         for number, name in enumerate(names, start=1):
             for future in waiting.get(name, ()):
                 future.result()
-            said = _quietly(_autograde, api, assignment, name, force)
+            said = _quietly(_autograde, api, assignment, name, force) if _is_plain(name) else {"error": PATTERN}
             if said.get("success") and feedback:
                 said = _quietly(api.generate_feedback, assignment, name, force=True)
             if not said.get("success"):
                 failed.append(name)
                 why = lines(said.get("error") or said.get("log") or "")
-                print(f"grader: {printable(name)}: nbgrader failed:\n{why}", file=sys.stderr)
+                why = f"nbgrader failed:\n{why}" if "\n" in why else why
+                print(f"grader: {printable(name)}: {why}", file=sys.stderr)
             state, verdicts = export.state_of(course, assignment, name)
             seen.append(state)
             codes.update(word for word, _ in verdicts)
@@ -112,6 +132,10 @@ def main(
     print(f"verdicts: {_count(codes)}")
     print(f"{len(names)} submissions in {took:.0f} s, {took / len(names):.1f} s each: {_count(Counter(seen))}")
     return 3 if failed or states.ERROR in seen else 0
+
+
+def _is_plain(student: str) -> bool:
+    return glob.escape(student) == student
 
 
 def _handed_in(course, assignment: str) -> list[str]:
@@ -133,8 +157,11 @@ def _in_gradebook(api, assignment: str, notebooks: list[str]) -> None:
     known: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # SQLAlchemy's, about nbgrader's relations
-        with api.gradebook as gradebook, contextlib.suppress(MissingEntry):
-            known = {notebook.name for notebook in gradebook.find_assignment(assignment).notebooks}
+        try:
+            with api.gradebook as gradebook, contextlib.suppress(MissingEntry):
+                known = {notebook.name for notebook in gradebook.find_assignment(assignment).notebooks}
+        except DBAPIError as e:
+            raise Unusable(f"the gradebook, {api.coursedir.db_url}, cannot be used: {e.orig}") from None
     if missing := sorted(set(notebooks) - known):
         raise Unusable(
             f"the gradebook does not know {', '.join(missing)} of {assignment}:"
