@@ -146,6 +146,11 @@ class CudaError(Exception):
         self.why = why
 
 
+NO_CLUSTERS = (
+    "the virtual GPU has no thread block clusters of more than one block: launch without a cluster size, which makes each "
+    "block a cluster of its own, and let blocks exchange data through global memory"
+)
+
 # What a device fault does to the context (Driver API manual, CUresult; "trap" ends as an unspecified launch failure).
 FAULTS = {
     "illegal_address": 700,

@@ -42,6 +42,17 @@ def target(ptx: str) -> str | None:
     return found[1] if found else None
 
 
+def clusters(ptx: str) -> dict[str, tuple[int, int, int] | None]:
+    """Kernels whose PTX asks for a cluster: blocks of it in x, y and z, or None where the launch has to say how many."""
+    found: dict[str, tuple[int, int, int] | None] = {}
+    for name, directives in re.findall(r"\.entry\s+([\w$]+)\s*(?:\([^)]*\))?([^{;]*)\{", ptx):
+        if size := re.search(r"\.reqnctapercluster\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", directives):
+            found[name] = tuple(int(n or 1) for n in size.groups())
+        elif ".explicitcluster" in directives:
+            found[name] = None
+    return found
+
+
 @lru_cache(maxsize=256)
 def assemble(ptx: bytes, arch: str) -> dict[str, Facts]:
     """Facts of every kernel in the PTX. Raises Refused, or NoAssembler."""

@@ -96,11 +96,36 @@ def check(context: Context, work: Launch) -> None:
                 errors.COOPERATIVE_LAUNCH_TOO_LARGE,
                 f"a cooperative launch needs all of its {blocks} blocks on the device at once, and {most} fit",
             )
-    if work.cluster and work.cluster != (1, 1, 1):
-        if not context.device.card.limits.clusters:
-            raise CudaError(errors.INVALID_CLUSTER_SIZE, f"{context.device.card.name} has no thread block clusters")
-        raise CudaError(errors.NOT_SUPPORTED, "thread block clusters are not supported by the virtual GPU")
+    _check_cluster(context, work)
     kernel.compile(context)
+
+
+def _check_cluster(context: Context, work: Launch) -> None:
+    """A cluster of one block is what every block is without clusters; others are refused. Raises CudaError."""
+    wanted = work.kernel.cluster
+    if work.cluster and wanted not in (None, (1, 1, 1), work.cluster):
+        raise CudaError(
+            errors.INVALID_CLUSTER_SIZE,
+            f"kernel {work.kernel.name} was compiled for clusters of {wanted} blocks and is launched with {work.cluster}",
+        )
+    size = work.cluster or wanted
+    if size is None:
+        raise CudaError(
+            errors.INVALID_CLUSTER_SIZE,
+            f"kernel {work.kernel.name} has to be launched with a cluster size (.explicitcluster); (1, 1, 1) is possible",
+        )
+    if size != (1, 1, 1):
+        if not context.device.card.limits.clusters:
+            name = context.device.card.name
+            raise CudaError(
+                errors.INVALID_CLUSTER_SIZE, f"{name} has no thread block clusters: launch without a cluster size"
+            )
+        asked = (
+            f"kernel {work.kernel.name} asks for clusters of {size} blocks (__cluster_dims__); "
+            if wanted == size
+            else ""
+        )
+        raise CudaError(errors.NOT_SUPPORTED, asked + errors.NO_CLUSTERS)
 
 
 def _launch(ctx: Context, stream: Stream, work: Launch) -> None:

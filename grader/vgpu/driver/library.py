@@ -20,6 +20,7 @@ from grader.vgpu.driver.state import DEVICE, KERNEL, LIBRARY, Context, Object, d
 MAX_THREADS, SHARED, CONSTANT, LOCAL, REGISTERS, PTX_VERSION, BINARY_VERSION, CACHE_MODE = range(8)
 MAX_DYNAMIC_SHARED, CARVEOUT = 8, 9
 _SETTABLE = {MAX_DYNAMIC_SHARED: "max_dynamic_shared", CARVEOUT: "carveout", 14: "non_portable_cluster", 15: "cluster"}
+_CLUSTER_SIZE = (11, 12, 13)  # REQUIRED_CLUSTER_WIDTH, _HEIGHT, _DEPTH
 SHARED_WITHOUT_OPTIN = 48 << 10  # bytes a block, static and dynamic
 
 
@@ -32,6 +33,7 @@ class Library(Object):
         if arch is None:
             raise CudaError(errors.INVALID_PTX, "the PTX has no .target line")
         arch = _target_here(arch, context)
+        self.clusters = facts.clusters(text)
         try:
             self.facts = facts.assemble(ptx, arch)
         except facts.Refused as refused:
@@ -118,6 +120,7 @@ class Kernel(Object):
         self.local_bytes = code.local_bytes
         self.launch_bound = code.max_threads  # threads a block; None or 0 without .maxntid
         self.facts = library.facts.get(name) or facts.Facts(0, 0, 0, 0, 0, 0, 0)
+        self.cluster = library.clusters.get(name, (1, 1, 1))  # blocks, by its PTX; None: the launch must say
         self.set_attributes: dict[int, int] = {}
         self._name = ctypes.create_string_buffer(name.encode())
 
@@ -194,6 +197,10 @@ class Kernel(Object):
 
     def set_attribute(self, which: int, value: int, context: Context) -> None:
         """Raises CudaError INVALID_VALUE where the card does not allow it."""
+        if which in _CLUSTER_SIZE:
+            if value == 1:
+                return  # what it is
+            raise CudaError(errors.NOT_SUPPORTED, errors.NO_CLUSTERS)
         if which not in _SETTABLE:
             raise CudaError(errors.INVALID_VALUE)
         most = context.device.card.limits.shared_per_block_optin - self.static_shared

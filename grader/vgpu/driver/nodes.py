@@ -385,11 +385,13 @@ def graph_kernel_node_set_attribute(ctx, node, which, value):
     work = _work(node, Launch)
     if not value:
         raise CudaError(errors.INVALID_VALUE)
+    changed = work.copy()
     if which == 2:
-        work.cooperative = bool(ctypes.c_int.from_address(value).value)
+        changed.cooperative = bool(ctypes.c_int.from_address(value).value)
     elif which == 4:
-        work.cluster = tuple((ctypes.c_uint * 3).from_address(value))
-    check(ctx, work)
+        changed.cluster = tuple((ctypes.c_uint * 3).from_address(value))
+    check(ctx, changed)
+    node.work = changed
 
 
 @entry("cuGraphKernelNodeCopyAttributes", NODE, NODE)

@@ -102,10 +102,10 @@ def available_dynamic_shared(ctx, kernel, blocks, threads):
 @entry("cuOccupancyMaxActiveClusters", out(i32), FUNCTION, ptr)
 def max_active_clusters(ctx, kernel, config):
     LaunchConfig.at(config)
-    raise CudaError(errors.NOT_SUPPORTED, "thread block clusters are not supported by the virtual GPU")
+    raise CudaError(errors.NOT_SUPPORTED, errors.NO_CLUSTERS)
 
 
 @entry("cuOccupancyMaxPotentialClusterSize", out(i32), FUNCTION, ptr)
 def max_potential_cluster_size(ctx, kernel, config):
     LaunchConfig.at(config)
-    raise CudaError(errors.NOT_SUPPORTED, "thread block clusters are not supported by the virtual GPU")
+    raise CudaError(errors.NOT_SUPPORTED, errors.NO_CLUSTERS)
