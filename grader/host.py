@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from math import prod
 
+from grader.addresses import Declared
 from grader.evidence import place
 from grader.program import HostWrite, Program
-from grader.recording import Declared, Recorder
+from grader.recording import Recorder
 
 SMALL = 1 << 18  # elements of all arrays together
 

@@ -9,10 +9,11 @@ import traceback
 import warnings
 
 from grader import explain, host, program_check  # noqa: F401  (imported now: the child cannot read it later)
+from grader.addresses import Declared
 from grader.cells import Cells, Failure, find_function, find_kernel
 from grader.evidence import place
 from grader.program import LAUNCH_S, ProgramError
-from grader.recording import Declared, Recorder
+from grader.recording import Recorder
 
 MAX_TEXT = 4000
 _kept: list = []  # arrays, until the process ends: freeing one would make the device do the work

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader import program as p
+from grader.addresses import Declared
 from grader.program import (
     Advise,
     Alloc,
@@ -35,7 +36,7 @@ from grader.program import (
     Unregister,
     Wait,
 )
-from grader.recording import Declared, Recorder
+from grader.recording import Recorder
 
 PTX = b".version 8.0\n.target sm_80\n.visible .entry k() { ret; }\n"
 
