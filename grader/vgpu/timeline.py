@@ -7,6 +7,7 @@ timeline.overlap, timeline.idle     # measures
 """
 
 import json
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -16,6 +17,7 @@ from grader.vgpu.driver.clock import HOST_FAULTS, Span
 from grader.vgpu.names import short_name
 from grader.vgpu.targets import PICTURES, target
 
+TITLE_CHARACTERS = 14  # of a title, in an inch of the picture
 COPIES = {"h2d", "d2h", "p2p", "prefetch"}
 _WORDS = {
     "kernel": "kernel",
@@ -194,7 +196,7 @@ class Timeline:
         for y, row in enumerate(rows):
             _draw_row(axes, row, y, start, scale, (end - start) * scale / width)
         _frame(axes, rows, (end - start) * scale, f"{unit} ({self.how})")
-        axes.set_title(self.summary(), fontsize=8.5, loc="left")
+        axes.set_title(textwrap.fill(self.summary(), int(width * TITLE_CHARACTERS)), fontsize=8.5, loc="left")
         return figure
 
     def _repr_png_(self) -> bytes:

@@ -121,6 +121,14 @@ def test_every_event_of_a_trace_is_complete_and_within_its_rows_time(tmp_path):
             assert all(a[1] <= b[0] for a, b in itertools.pairwise(at)), row.label
 
 
+def test_a_title_that_is_wider_than_the_picture_takes_two_lines():
+    much = Timeline([*PIPELINE.spans, span("fault", 0, 5, engine="faults")], PIPELINE.calls)
+    title = much.figure().axes[0].get_title(loc="left")
+    assert title.replace("\n", " ") == much.summary() and "page faults" in title
+    assert [len(line) <= 133 for line in title.split("\n")] == [True, True]
+    assert "\n" not in PIPELINE.figure().axes[0].get_title(loc="left")
+
+
 def test_a_measured_timeline_says_so_everywhere():
     measured = Timeline(PIPELINE.spans, how="measured")
     assert measured.summary().endswith("(measured)") and measured.trace()["otherData"] == {"times": "measured"}
