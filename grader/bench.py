@@ -9,7 +9,7 @@ import numpy as np
 
 from grader import caches, devices
 from grader.devices import Device, Run
-from grader.evidence import Arrays, BuildError, Built, Draw, Side, Timing
+from grader.evidence import Arrays, BuildError, Built, Draw, Early, Finding, Side, Timing
 from grader.measure.sizing import timed_case
 from grader.problems.model import Array, Case, HostFunction, Kernel, Problem
 from grader.program import Program, ProgramError
@@ -237,12 +237,25 @@ def _checked(outcome: Outcome, problem: Problem, cases: Mapping[str, Case], live
         flag = outcome.header["error"].get("flag")
         return Built({}, error, failed, outcome.output, flags=(str(flag)[:200],) if flag else ())
     if reason:
-        return Built({}, None, failed, outcome.output, live=reason)
+        return Built({}, None, failed, outcome.output, live=reason, early=_early(outcome.header))
     programs = {}
     for (name, case), (header, blobs) in zip(cases.items(), parts, strict=True):
         programs[name] = Program.from_parts(header, blobs)
         _check_arrays(programs[name], problem, case)
-    return Built(programs, None, failed, outcome.output)
+    return Built(programs, None, failed, outcome.output, early=_early(outcome.header))
+
+
+def _early(header: dict) -> tuple[Early, ...]:
+    """What the student's process says of its host; only its own loss if it says too much."""
+    found = []
+    try:
+        for case, f, asked in list(header["early"])[:20]:
+            line = None if f["line"] is None else int(f["line"])
+            finding = Finding("racecheck", str(f["message"])[:2000], line, str(f["file"])[:100])
+            found.append(Early(str(case)[:100], finding, int(asked)))
+    except (KeyError, TypeError, ValueError) as e:
+        raise ProgramError(f"the reply is not of the right form: {type(e).__name__}") from None
+    return tuple(found)
 
 
 def _taken_apart(

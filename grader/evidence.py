@@ -27,6 +27,14 @@ class Finding:
         return place(self.file, self.line)
 
 
+class Early(NamedTuple):
+    """The host touches page-locked memory before what it asked for is over: seen when its calls were recorded."""
+
+    case: str  # name of the size
+    finding: Finding  # of racecheck, at the line that reads or writes
+    asked: int  # the line that asked for the copy or memset that is not over
+
+
 @dataclass(frozen=True)
 class Fault:
     """Why a run ended early."""
@@ -117,6 +125,7 @@ class Built:
     # enough. Then `programs` has one recording of each size, and `more` the others.
     live: str = ""
     more: tuple[tuple[str, "Program"], ...] = ()  # (case name, program)
+    early: tuple[Early, ...] = ()
 
     @property
     def recorded(self) -> tuple[tuple[str, "Program"], ...]:
@@ -186,8 +195,15 @@ class Evidence:
     def findings(self, tool: str) -> list[tuple["Case", Finding]]:
         """What one sanitizer found, with the first case that shows it; each cause once."""
         seen: dict[tuple, tuple] = {}
+        cases = {run.case.name: run.case for run in self.runs}
+        early = [each for each in self.built.early if each.finding.tool == tool and each.case in cases]
+        for each in early:
+            seen.setdefault((each.finding.file, each.finding.line), (cases[each.case], each.finding))
+        told = {(each.finding.file, each.asked) for each in early}
         for run in self.runs:
             for f in (f for r in run.results for f in r.findings if f.tool == tool):
+                if f.message.startswith("the host ") and (f.file, f.line) in told:
+                    continue  # the replay sees what the host does as well, but not at which line
                 seen.setdefault((f.file, f.line), (run.case, f))
         return list(seen.values())
 

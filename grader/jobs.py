@@ -57,15 +57,16 @@ def record(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
 
     request: cells [[label, source]], definitions (run only these), entry {name, kind, params}, cases [{name, args}, for
     a kernel with grid and block] where an argument is {array, dtype, shape, role, where} or {scalar, dtype, value}; kind
-    is "kernel" or "function". Reply: programs {case: [header, [indices of its blobs]]}, failed_cells, and error {code,
-    message, detail, flag} or null. `present`: this process has been in use, and what is there is the submission's too.
+    is "kernel" or "function". Reply: programs {case: [header, [indices of its blobs]]}, failed_cells, early [[case,
+    evidence.Finding as a dict, line]] (see evidence.Early), and error {code, message, detail, flag} or null. `present`:
+    this process has been in use, and what is there is the submission's too.
 
     A function that depends on the numbers in its arrays has no programs, and `live` says so in the reply. It is asked
     for again, with `inputs` in each case: {array: index of its bytes in blobs}. The programs then hold for these only.
     """
     warnings.simplefilter("ignore")
     _keep_nothing_on_disk()
-    reply, out, places = {"programs": {}, "failed_cells": [], "error": None, "live": ""}, [], {}
+    reply, out, places = {"programs": {}, "failed_cells": [], "error": None, "live": "", "early": []}, [], {}
     cells = Cells()
     from grader.vgpu import driver
 
@@ -79,7 +80,10 @@ def record(request: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
             for case in request["cases"]:
                 if "inputs" in case:
                     case["inputs"] = {name: blobs[k] for name, k in case["inputs"].items()}
-                header, contents = use(entry, case, recorder, cells).to_parts()
+                try:
+                    header, contents = use(entry, case, recorder, cells).to_parts()
+                finally:
+                    reply["early"] += _early(case["name"]) if use is _called else []
                 for blob in contents:  # what several programs hold travels once
                     if blob not in places:
                         places[blob] = len(out)
@@ -159,7 +163,10 @@ def _called(function, case: dict, recorder: Recorder, cells: Cells):
     from grader.vgpu.driver import abi
 
     options = grader.vgpu.options()
-    options.racecheck = options.initcheck = False  # hazards are looked for in the replay
+    # Hazards are looked for in the replay, but for those of the host: a recording does not have its lines, nor its reads.
+    options.racecheck = options.initcheck = False
+    options.hostcheck = True
+    _early("")
     options.deadline = LAUNCH_S
     before = len(abi.SAID)
     try:
@@ -172,6 +179,23 @@ def _called(function, case: dict, recorder: Recorder, cells: Cells):
         raise Failure("RTE", str(e), flag="the host's code does not ask for the same twice") from None
     except ProgramError as e:
         raise Failure("RTE", str(e)) from None
+
+
+def _early(case: str) -> list[list]:
+    """What the host was seen to touch too early since the last call."""
+    import grader.vgpu
+    from grader.vgpu.driver.state import driver
+
+    found = [f for f in grader.vgpu.findings() if f.tool == "racecheck"]
+    driver.findings[:] = [f for f in driver.findings if f not in found]
+    return [
+        [
+            case,
+            {"tool": f.tool, "message": f.message, "line": f.line or None, "file": os.path.basename(f.file)[:100]},
+            f.other_line,
+        ]
+        for f in found
+    ]
 
 
 def _failure(e: BaseException, cells: Cells, what: str = "the launch failed", before: int | None = None) -> Failure:

@@ -102,7 +102,8 @@ def _speedup(t: Timing | None) -> dict | None:
 
 
 def _findings(evidence) -> list[dict]:
-    seen: dict[Finding, None] = dict.fromkeys(f for r in evidence.results for f in r.findings)
+    seen: dict[Finding, None] = dict.fromkeys(each.finding for each in evidence.built.early)
+    seen |= dict.fromkeys(f for r in evidence.results for f in r.findings)
     return [{"tool": f.tool, "line": f.line, "file": f.file, "message": _readable(f.message)} for f in seen]
 
 

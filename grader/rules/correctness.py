@@ -81,7 +81,10 @@ def race_free(e: Evidence) -> Check:
         " where both are of one warp; also before a place is used again. Nothing orders the blocks of a launch."
     )
     if e.problem.entry.clock == "host":
-        hint = "What has to come first? Put both into one stream, or let one stream wait for an event of the other."
+        hint = (
+            "What has to come first? Put both into one stream, let one stream wait for an event of the other, or, where it"
+            " is the host that comes too early, let the host wait."
+        )
     return _clean(e, "racecheck", "no race", hint)
 
 

@@ -84,10 +84,13 @@ class Guard:
 
     # ------------------------------------------------------------------ pages
     @contextmanager
-    def opened(self) -> Iterator[None]:
-        """The driver itself reads and writes: that is no touch of the program's."""
-        if not self._depth and self._runs:
+    def opened(self, start: int = 0, end: int = 1 << 64) -> Iterator[None]:
+        """The driver itself reads and writes, from the one address to the other: that is no touch of the program's."""
+        if not self._depth:
             self.settle()
+            if not any(first < end and start < stop for first, stop, _ in self._runs):
+                yield
+                return
             self._protect([])
         self._depth += 1
         try:

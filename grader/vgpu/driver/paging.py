@@ -155,9 +155,12 @@ def settle() -> None:
 
 
 @contextmanager
-def opened() -> Iterator[None]:
-    """The driver itself reads and writes memory that it shares with the host: that is no touch of anybody's."""
-    with GUARD.opened(), _opened():
+def opened(start: int = 0, end: int = 1 << 64) -> Iterator[None]:
+    """The driver itself reads and writes memory that it shares with the host: that is no touch of anybody's.
+
+    start, end: addresses between which all of that memory lies which is page-locked.
+    """
+    with GUARD.opened(start, end), _opened():
         yield
 
 

@@ -136,7 +136,7 @@ class Watch:
             if allocation is None or not allocation.shared or self._held_bytes + size > HELD:
                 continue
             held = _Held(work, address, np.empty((rows, nbytes), np.uint8), pitch or nbytes, allocation)
-            with paging.opened():
+            with paging.opened(held.address, held.end):
                 held.rows[:] = held.now()
             self._held.append(held)
             self._held_bytes += size

@@ -34,13 +34,16 @@ def place() -> tuple[str, int]:
 
 
 def place_among(stack: list[tuple[str, int]]) -> tuple[str, int] | None:
-    """The same of a stack, (file, line) of each frame, innermost first; None when we ourselves are what it does."""
-    inner = stack[0][0] if stack else ""
-    if _told is not None:
-        return None if inner.startswith(_DRIVER) else _told
-    if inner.startswith(_OURSELVES) and not inner.startswith(_KIT):
-        return None
-    return next((at for at in stack if _of_program(at[0])), ("", 0))
+    """The same of a stack, (file, line) of each frame, innermost first; None when we ourselves are what it does.
+
+    A replay does what the program's host did, but does not know at which of its lines.
+    """
+    for file, line in stack:
+        if file.startswith(_OURSELVES) and not file.startswith(_KIT):
+            return ("", 0) if _told is not None and not file.startswith(_DRIVER) else None
+        if _of_program(file):
+            return file, line
+    return "", 0
 
 
 def _of_program(file: str) -> bool:

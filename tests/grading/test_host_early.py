@@ -1,0 +1,68 @@
+"""What a host function does to page-locked memory too early is found when it is recorded, at its own line."""
+
+import pytest
+from test_host import HEAD, played, record
+
+from grader.evidence import CaseRun, Evidence
+from grader.rules.correctness import race_free
+
+STAGED = """
+staging, s = cuda.pinned_array(x.size, np.float32), cuda.stream()
+staging[:] = x
+d = cuda.to_device(staging, stream=s)
+twice[1, 128, s](d, d)
+d.copy_to_host(staging, stream=s)
+{wait}
+y[:] = staging
+s.synchronize()
+"""
+TWICE = """
+staging, s = cuda.pinned_array(x.size, np.float32), cuda.stream()
+d, e = cuda.device_array(x.size, np.float32), cuda.device_array(x.size, np.float32)
+staging[:] = 1
+d.copy_to_device(staging, stream=s)
+{wait}
+staging[:] = x
+e.copy_to_device(staging, stream=s)
+twice[1, 128, s](e, e)
+e.copy_to_host(y, stream=s)
+s.synchronize()
+"""
+
+
+def line_of(body: str, text: str) -> int:
+    """Where the submission has it."""
+    return (HEAD + "def solve(x, y):\n" + body.strip()).split("\n").index(text) + 1
+
+
+CASES = [
+    (STAGED, "y[:] = staging", "d.copy_to_host(staging, stream=s)", "pageable", "the host reads byte 0"),
+    (TWICE, "staging[:] = x", "d.copy_to_device(staging, stream=s)", "pinned", "the host writes byte 0"),
+]
+
+
+@pytest.mark.parametrize(("body", "early", "asked", "y", "words"), CASES, ids=["reads", "writes"])
+def test_an_early_touch_is_found_at_its_line(bench, body, early, asked, y, words):
+    body = body.format(wait="pass")
+    problem, built = record(bench, body, y=y)
+    (found,) = built.early
+    assert (found.finding.line, found.asked) == (line_of(body, early), line_of(body, asked))
+    assert words in found.finding.message and found.finding.tool == "racecheck"
+
+
+@pytest.mark.parametrize(("body", "early", "asked", "y", "words"), CASES, ids=["reads", "writes"])
+def test_the_same_after_a_wait_is_left_in_peace(bench, body, early, asked, y, words):
+    _, built = record(bench, body.format(wait="s.synchronize()"), y=y)
+    assert built.error is None and built.early == ()
+
+
+def test_what_the_replay_sees_as_well_is_told_once(bench):
+    body = TWICE.format(wait="pass")
+    problem, built = record(bench, body)
+    _, x, result = played(bench, body, sanitize=True)
+    assert [f.line for f in result.findings] == [line_of(body, "d.copy_to_device(staging, stream=s)")]
+    case = problem.cases[0]
+    e = Evidence(problem, built, (CaseRun(case, {"x": x}, {}, (result,)),))
+    assert [f.line for _, f in e.findings("racecheck")] == [line_of(body, "staging[:] = x")]
+    check = race_free(e)
+    assert not check.passed and f"line {line_of(body, 'staging[:] = x')}: the host writes" in check.message
