@@ -259,6 +259,22 @@ def test_what_cannot_be_used_is_one_sentence_and_exit_status_2(tmp_path, capsys)
     assert "nbgrader_config.py cannot be used: SyntaxError" in refused(*here)
 
 
+def test_two_runs_do_not_work_on_one_course_at_a_time(tmp_path, capsys):
+    handins.make_course(tmp_path)
+    nbgrader(tmp_path, "generate_assignment", handins.UNIT)
+    handins.Students(tmp_path).hand_in("ada", "no JSON")
+    other = autograde._alone(str(tmp_path))
+    try:
+        with pytest.raises(autograde.Unusable, match="another `grader autograde` is at work"):
+            autograde.main(handins.UNIT, tmp_path)
+    finally:
+        os.close(other)
+    assert not (tmp_path / "autograded").exists()
+    assert autograde.main(handins.UNIT, tmp_path) == 0
+    (tmp_path / "autograded" / "ada" / handins.UNIT / "mend.ipynb").write_text('{"cells": [')
+    assert "mend.ipynb is only half there" in exported(tmp_path)["ada"]["details"]
+
+
 def test_a_name_that_nbgrader_takes_for_a_pattern_is_not_graded_for_others(tmp_path, capsys):
     handins.make_course(tmp_path)
     nbgrader(tmp_path, "generate_assignment", handins.UNIT)

@@ -1,6 +1,7 @@
 """`grader autograde`: nbgrader's autograde for all students in one process, the grading itself several at a time."""
 
 import contextlib
+import fcntl
 import glob
 import logging
 import os
@@ -101,6 +102,7 @@ def main(
             check_device(resolve(settings.device))
     except ValueError as e:  # UnknownDevice and results.Unusable are ValueErrors
         raise Unusable(str(e)) from None
+    lock = _alone(course.root)
     counter = desk.shared(settings.device, settings.trust_submissions, jobs or _processors())
     start, failed, seen, codes = time.perf_counter(), [], [], Counter()
     try:
@@ -128,10 +130,27 @@ def main(
                     print(f"    {word:8} {printable(text)}", flush=True)
     finally:
         desk.close()
+        os.close(lock)
     took = time.perf_counter() - start
     print(f"verdicts: {_count(codes)}")
     print(f"{len(names)} submissions in {took:.0f} s, {took / len(names):.1f} s each: {_count(Counter(seen))}")
     return 3 if failed or states.ERROR in seen else 0
+
+
+def _alone(root: str) -> int:
+    """A lock on the course, as a file descriptor. Unusable when another run has it: it ends with its process.
+
+    Two at once would clear away each other's folders as half done.
+    """
+    folder = os.open(root, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(folder)
+        raise Unusable(f"another `grader autograde` is at work in {root}: run this one when it has ended") from None
+    except OSError:  # a file system without locks
+        pass
+    return folder
 
 
 def _is_plain(student: str) -> bool:

@@ -74,7 +74,10 @@ def state_of(course, assignment: str, student: str) -> tuple[str, list[tuple[str
     autograded = Path(course.format_path(course.autograded_directory, student, assignment))
     found, verdicts = [], []
     for path in sorted(autograded.glob("*.ipynb")):
-        about = json.loads(path.read_text(encoding="utf-8"))["metadata"].get(graft.KEY)
+        try:
+            about = json.loads(path.read_text(encoding="utf-8"))["metadata"].get(graft.KEY)
+        except ValueError:
+            return states.ERROR, [(states.ERROR, f"{path.name} is only half there: autograde it again")]
         if about is None:
             return states.ERROR, [(states.ERROR, f"{path.name} was not autograded by the grader")]
         found.append(about["state"])
