@@ -285,7 +285,7 @@ def _peer(f: _Fields, where: _Where) -> p.Peer:
 
 def _nodes(f: _Fields, where: _Where) -> tuple[Node, ...]:
     nodes = []
-    for value in f.sequence("nodes", 1, p.MAX_NODES):
+    for value in f.sequence("nodes", 0, p.MAX_NODES):
         if type(value) not in (list, tuple) or len(value) != 3 or type(value[1]) not in (list, tuple):
             raise ProgramError(f"{f.what}: a node is [work, after, enabled]")
         if type(value[2]) is not bool or (value[0] is None and not value[2]):

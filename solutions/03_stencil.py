@@ -57,7 +57,7 @@ def stencil(x, y):
         if t < 2 * RADIUS:
             tile[t + TILE] = b
         cuda.syncthreads()
-        j = i + step - RADIUS
+        j += step
         a = x[j] if j < x.size else float32(0)
         b = x[j + TILE] if t < 2 * RADIUS and j + TILE < x.size else float32(0)
         if i < x.size:
@@ -101,7 +101,7 @@ check("03_stencil", stencil)
 # <details><summary>Third hint</summary>
 #
 # `a = x[j] if 0 <= j < x.size else float32(0)`, and `b` for `t < 2 * RADIUS` in the same way from `j + TILE`. The next tile's
-# `j` is `i + step - RADIUS`. A second barrier after the sum, because there is one buffer.
+# `j` is `j + step`. A second barrier after the sum, because there is one buffer.
 #
 # </details>
 

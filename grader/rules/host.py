@@ -22,7 +22,7 @@ def works_on_device(e: Evidence, host_finishes: bool = False) -> Check:
     """
     for name, program in e.built.recorded:
         if not sum(kernels_launched(program)):
-            return failed(f"{name}: no kernel is launched")
+            return failed(f"{name}: no kernel is launched", "Is the gap still empty? The kernels are given; launch them.")
     for swap in e.swaps if not host_finishes else ():
         if swap.size < JUDGED:
             continue

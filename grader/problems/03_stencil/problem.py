@@ -64,7 +64,7 @@ PROBLEM = Problem(
         "Fetch the first tile before the loop, into two variables. In the loop: variables to shared memory,"
         " barrier, fetch the next tile into the variables, sum. The variables are needed only in the next round.",
         "a = x[j] if 0 <= j < x.size else float32(0), and b for t < 2 * RADIUS in the same way from j + TILE. The"
-        " next tile's j is i + step - RADIUS. A second barrier after the sum, because there is one buffer.",
+        " next tile's j is j + step. A second barrier after the sum, because there is one buffer.",
     ),
     speed=Speed(bar=1.4, modelled=Case({"n": 1 << 18}), measured=Case({"n": 1 << 25})),
 )
