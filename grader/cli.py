@@ -31,6 +31,12 @@ def _at_least_one(text: str) -> int:
     return int(text)
 
 
+def _from_zero(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 0 on")
+    return int(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="grader", description="Run and grade CUDA kernels, with or without a GPU.")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -56,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("paths", nargs="+", metavar="PATH")
     p.add_argument("--exercise", metavar="NAME", help="which exercise they answer; else their metadata or name says")
     p.add_argument("--device", default="auto", help="auto, cuda[:N] or virtual[:NAME] (default: %(default)s)")
-    p.add_argument("--seed", type=int, metavar="N", help="for inputs and secret sizes; fresh ones by default")
+    p.add_argument("--seed", type=_from_zero, metavar="N", help="for inputs and secret sizes; fresh ones by default")
     p.add_argument("--json", metavar="FILE", help="write one record a submission")
     p.add_argument("--html", metavar="FILE", help="write a page: of the class, where there are several")
     p.add_argument("--pages", metavar="DIR", help="write a page a submission, and index.html for the class")
@@ -198,6 +204,8 @@ def _devices(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace) -> int:
     from grader import problems, progress
 
+    if not os.path.isdir(args.folder):
+        print(f"grader: there is no folder {args.folder}: name the one with your notebooks", file=sys.stderr)
     done, had, total = progress.of(Path(args.folder)), 0.0, 0.0
     for name in problems.names():
         p = problems.get(name)
@@ -295,8 +303,15 @@ def _doctor(args: argparse.Namespace) -> int:
 
 
 def _check_course(args: argparse.Namespace) -> int:
-    from grader import course
+    from grader import course, devices
+    from grader.cli_grade import known_card
 
+    if not os.path.isdir(os.path.join(args.root, "solutions")):
+        return refuse(f"{args.root} is no course: there is no folder solutions in it; name one with --root")
+    try:
+        known_card(devices.resolve(args.device))
+    except ValueError as e:
+        return refuse(str(e))
     if args.figures:
         from grader.course import figures
         from grader.report import files
