@@ -140,7 +140,7 @@ def test_names_say_card_number_and_topology(name, key, n, linked):
         ("a100*4@", "no topology is called ''; there are nvlink, pcie"),
         ("t4*2@nvlink", "'t4*2@nvlink' asks for NVLink, which the Tesla T4 does not have; 't4*2@pcie' works"),
         ("a100@pcie*4", "no topology is called 'pcie*4'"),
-        ("v100*2@pcie", "no virtual GPU is called 'v100'"),
+        ("nothing*2@pcie", "no virtual GPU is called 'nothing'"),
         ("a100*17@pcie", "'a100*17@pcie' asks for 17 devices; 1 to 16 are possible"),
     ],
 )
