@@ -103,9 +103,10 @@ def _start(wanted: str) -> str:
     """Make the device ready; one line that says which it is."""
     from grader import vgpu
 
-    family = wanted.partition(":")[0]
-    if vgpu.active() or family == "virtual" or (family != "cuda" and not _real_gpus()):
-        card = vgpu.activate(wanted or "a100")[0]
+    unsaid = wanted in ("", "auto")
+    real = wanted.partition(":")[0] == "cuda" or (unsaid and _real_gpus())
+    if vgpu.active() or not real:
+        card = vgpu.activate("a100" if unsaid else wanted)[0]
         vgpu.options().announce = False  # a box below the cell says it better
         cc = "{}.{}".format(*card.cc)
         return f"Virtual GPU: {vgpu.describe()}, cc {cc}; times are modelled {_versions()}"
