@@ -44,7 +44,7 @@ CASES = [
 @pytest.mark.parametrize(("body", "early", "asked", "y", "words"), CASES, ids=["reads", "writes"])
 def test_an_early_touch_is_found_at_its_line(bench, body, early, asked, y, words):
     body = body.format(wait="pass")
-    problem, built = record(bench, body, y=y)
+    _, built = record(bench, body, y=y)
     (found,) = built.early
     assert (found.finding.line, found.asked) == (line_of(body, early), line_of(body, asked))
     assert words in found.finding.message and found.finding.tool == "racecheck"

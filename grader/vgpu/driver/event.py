@@ -6,7 +6,7 @@ from grader.vgpu.driver import errors, recorder
 from grader.vgpu.driver.abi import entry, f32, out, ptr, u32, u64
 from grader.vgpu.driver.clock import CLOCK, EVENT_US, QUERY_US, SYNC_US
 from grader.vgpu.driver.errors import CudaError
-from grader.vgpu.driver.queue import Op, Stream, ready, submit, wait
+from grader.vgpu.driver.queue import Op, Stream, newest, ready, submit, wait
 from grader.vgpu.driver.state import CONTEXT, EVENT, STREAM, Context, Object, driver
 from grader.vgpu.driver.work import EventRecord
 
@@ -122,9 +122,8 @@ def event_elapsed_time(ctx, start, end):
 @entry("cuCtxRecordEvent", CONTEXT, EVENT)
 def ctx_record_event(ctx, context, event):
     """The event completes when all work of the context has."""
-    deps = [stream.last for stream in context.streams if stream.last is not None]
     event.captured = None
-    event.op = submit(context.legacy, EventRecord(event), deps=deps, host_us=EVENT_US)
+    event.op = submit(context.legacy, EventRecord(event), deps=newest(context), host_us=EVENT_US)
 
 
 @entry("cuIpcGetEventHandle", ptr, EVENT)

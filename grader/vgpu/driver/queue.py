@@ -96,7 +96,7 @@ class Stream(Object):
         if self.last is not None:
             deps.append(self.last)
         if self.kind == "legacy":
-            deps += [s.last for s in self.context.streams if s.blocking and s.last is not None]
+            deps += newest(self.context, blocking=True)
         elif self.kind != "nonblocking" and self.context.legacy.last is not None:
             deps.append(self.context.legacy.last)
         op = Op(self, work, deps, CLOCK.spend(host_us))
@@ -111,12 +111,27 @@ class Stream(Object):
         names = {"legacy": "the default stream", "per_thread": "a thread's default stream"}
         return names.get(self.kind, f"stream {self.number}")
 
+    def retire(self) -> None:
+        """It is destroyed. Whoever waits for all streams waits for its work as well."""
+        context = self.context
+        context.streams.discard(self)
+        last = () if self.last is None else (self.last,)
+        ops = (*context.retired, *last)
+        context.retired = [op for op in ops if op.end_us > CLOCK.host_us or not WATCH.knows(op)]
+        self.release()
+
     def drop(self) -> None:
         """Forget what is queued: the context is going, or has faulted."""
         for op in self.pending:
             op.done, op.deps = True, []
             GUARD.over(op)
         self.pending.clear()
+
+
+def newest(context: Context, blocking: bool = False) -> list[Op]:
+    """The last operation of each stream, or of each one that the legacy stream waits for; of destroyed ones too."""
+    ops = [stream.last for stream in context.streams if stream.last is not None] + context.retired
+    return [op for op in ops if op.stream.blocking] if blocking else ops
 
 
 def submit(stream: Stream, work, deps: list[Op] | None = None, host_us: float = CALL_US, **told) -> Op | None:
@@ -237,7 +252,8 @@ def _await(*ops: Op | None) -> None:
 
 def wait_for_context(context: Context) -> None:
     """Execute everything that the context has queued, and wait for it."""
-    wait(*[stream.last for stream in context.streams])
+    wait(*newest(context))
+    context.retired.clear()
     context.check()
 
 

@@ -93,6 +93,7 @@ class Context(Object):
         self.cache_config = 0
         self.memory = green.parent.memory if green else new_memory()
         self.streams: set[queue.Stream] = set()
+        self.retired: list[queue.Op] = []  # last operations of destroyed streams that the host has not waited for
         self.legacy = queue.Stream(self, kind="legacy", number=0)
         self._per_thread = threading.local()
         self.modules: set = set()

@@ -10,7 +10,7 @@ from grader.vgpu.driver.clock import CLOCK, EVENT_US, QUERY_US, SYNC_US
 from grader.vgpu.driver.errors import CudaError
 from grader.vgpu.driver.launch import host_function
 from grader.vgpu.driver.memory import find
-from grader.vgpu.driver.queue import Stream, complete, ready, submit, wait
+from grader.vgpu.driver.queue import Stream, complete, newest, ready, submit, wait
 from grader.vgpu.driver.state import EVENT, STREAM, Context
 from grader.vgpu.driver.work import EventWait, HostFunction
 
@@ -49,8 +49,7 @@ def stream_destroy(ctx, stream):
     complete(stream.last)  # nothing could wait for it later
     if recorder.recording():
         recorder.emit("stream_destroy", ctx.device.ordinal, stream=stream.number)
-    stream.context.streams.discard(stream)
-    stream.release()
+    stream.retire()
 
 
 def _not_capturing(stream: Stream) -> None:
@@ -72,7 +71,7 @@ def stream_synchronize(ctx, stream):
         recorder.emit("sync", ctx.device.ordinal, kind="stream", id=stream.number)
     ops = [stream.last]
     if stream.kind == "legacy":  # whoever waits for it waits for what it waits for
-        ops += [s.last for s in stream.context.streams if s.blocking]
+        ops += newest(stream.context, blocking=True)
     wait(*ops)
 
 

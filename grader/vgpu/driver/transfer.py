@@ -24,7 +24,7 @@ from grader.vgpu.driver.abi import entry, ptr, size, u8, u16, u32, u64
 from grader.vgpu.driver.clock import CALL_US, CLOCK, copy_us
 from grader.vgpu.driver.errors import CudaError
 from grader.vgpu.driver.memory import within
-from grader.vgpu.driver.queue import Stream, complete, submit, wait
+from grader.vgpu.driver.queue import Stream, complete, newest, submit, wait
 from grader.vgpu.driver.state import CONTEXT, DEFAULT_STREAM, STREAM
 from grader.vgpu.driver.structs import Memcpy2D, Memcpy3D, Memcpy3DPeer
 from grader.vgpu.driver.watch import WATCH
@@ -138,7 +138,7 @@ def memcpy_peer(ctx, stream, dst, dst_context, src, src_context, nbytes):
     """The host does not wait, but all work of the contexts, earlier and later, keeps its order with the copy."""
     work = make_copy(dst, src, nbytes, dst_host=False, src_host=False)
     contexts = {ctx, dst_context, src_context}
-    earlier = [other.last for context in contexts for other in context.streams]
+    earlier = [op for context in contexts for op in newest(context)]
     complete(*earlier)
     WATCH.waited(*earlier)
     copy(stream, work, asynchronous=False)

@@ -231,6 +231,10 @@ class Watch:
         if self.history and not any(stream.pending for context in driver.contexts for stream in context.streams):
             self.history.settle(self.host)
 
+    def knows(self, op) -> bool:
+        """The host knows that this is over, or nobody keeps account of it."""
+        return op.point is None or self.host.get(op.point.stream, 0) >= op.point.index
+
     def unwaited(self):
         """A context manager: what is executed within it, the host does not wait for."""
         return _Unwaited(self)

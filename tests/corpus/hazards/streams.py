@@ -901,6 +901,29 @@ call(driver.cuStreamDestroy(one))
 call(driver.cuMemsetD32Async(pointer(x), 2, N, int(s.handle)))  # (1)
 cuda.synchronize()
 
+# %% stream destroyed with work in it, and the device waited for
+# expect: silence
+x = cuda.device_array(N, np.float32)
+one, two = call(driver.cuStreamCreate(1)), call(driver.cuStreamCreate(1))
+call(driver.cuMemsetD32Async(pointer(x), 1, N, one))
+call(driver.cuMemsetD32Async(pointer(cuda.device_array(N, np.float32)), 1, N, two))
+call(driver.cuStreamDestroy(one))
+cuda.synchronize()
+call(driver.cuMemsetD32Async(pointer(x), 2, N, two))
+call(driver.cuMemsetD32Async(pointer(cuda.device_array(N, np.float32)), 1, N, int(s.handle)))
+cuda.synchronize()
+
+# %% stream destroyed with work in it, which the default stream waits for
+# expect: silence
+x = cuda.device_array(N, np.float32)
+one = call(driver.cuStreamCreate(0))
+call(driver.cuMemsetD32Async(pointer(x), 1, N, one))
+call(driver.cuStreamDestroy(one))
+fill[8, 128](x, 2.0)
+fill[8, 128, s](x, 3.0)
+s.synchronize()
+assert (x.copy_to_host() == 3).all()
+
 # %% many streams, one after the other
 # expect: silence
 x = cuda.device_array(N, np.float32)
