@@ -14,7 +14,9 @@ from math import comb
 
 import numpy as np
 
-ERROR = 1.6e-3  # a vote of n rounds errs, on either side, with a chance of ERROR / n: 3e-4 over all votes (`overall_error`)
+ERROR = (
+    1.6e-3  # a vote of n rounds errs, on either side, with a chance of ERROR / n: 3e-4 over all votes (`overall_error`)
+)
 
 
 def interval(values, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:

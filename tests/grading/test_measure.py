@@ -184,7 +184,7 @@ def test_one_value_is_its_own_interval():
 
 def test_a_vote_needs_more_rounds_than_can_agree_by_chance():
     assert [allowed(n) for n in (11, 12, 13, 21, 41, 151)] == [-1, -1, 0, 1, 7, 49]
-    assert 0.5**12 > ERROR / 12 and ERROR / 13 > 0.5**13
+    assert ERROR / 12 < 0.5**12 and ERROR / 13 > 0.5**13
 
 
 def test_voting_again_and_again_is_wrong_in_less_than_one_of_a_thousand():

@@ -46,7 +46,9 @@ class GreenContext(Object):
 
     def __init__(self, device: Device, sms: int):
         super().__init__()
-        device.primary_references += 1  # the manual's cuGreenCtxCreate: it retains the primary context until it is destroyed
+        device.primary_references += (
+            1  # the manual's cuGreenCtxCreate: it retains the primary context until it is destroyed
+        )
         self.parent = device.activate_primary()
         self.sms = sms
         self.context = Context(device, green=self)
