@@ -111,7 +111,15 @@ class Bench:
             if case.name in by_case:
                 more.append((case.name, by_case[case.name]))
             by_case[case.name] = program
-        known = replace(built, error=again.error, status=again.status, programs=by_case, more=tuple(more))
+        early = [e._replace(case=named[e.case].name) for e in again.early if e.case in named]
+        known = replace(
+            built,
+            error=again.error,
+            status=again.status,
+            programs=by_case,
+            more=tuple(more),
+            early=(*built.early, *early),
+        )
         return known, programs
 
     def _record(

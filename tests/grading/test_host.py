@@ -50,10 +50,14 @@ def problem(x: str, y: str) -> Problem:
     )  # fmt: skip
 
 
-def record(bench, body: str, x: str = "pinned", y: str = "pinned"):
+def cells(body: str) -> list[Cell]:
     source = HEAD + "def solve(x, y):\n" + "".join(f"    {line}\n" for line in body.strip().split("\n"))
+    return [Cell("submission.py", source)]
+
+
+def record(bench, body: str, x: str = "pinned", y: str = "pinned"):
     p = problem(x, y)
-    return p, bench.record([Cell("submission.py", source)], p, p.cases)
+    return p, bench.record(cells(body), p, p.cases)
 
 
 def played(bench, body: str, *, x: str = "pinned", y: str = "pinned", **options):

@@ -1,9 +1,10 @@
 """What a host function does to page-locked memory too early is found when it is recorded, at its own line."""
 
+import numpy as np
 import pytest
-from test_host import HEAD, played, record
+from test_host import HEAD, cells, played, record
 
-from grader.evidence import CaseRun, Evidence
+from grader.evidence import CaseRun, Draw, Evidence
 from grader.rules.correctness import race_free
 
 STAGED = """
@@ -54,6 +55,18 @@ def test_an_early_touch_is_found_at_its_line(bench, body, early, asked, y, words
 def test_the_same_after_a_wait_is_left_in_peace(bench, body, early, asked, y, words):
     _, built = record(bench, body.format(wait="s.synchronize()"), y=y)
     assert built.error is None and built.early == ()
+
+
+def test_it_is_found_where_the_calls_depend_on_the_data(bench):
+    body = STAGED.format(wait="pass").replace("twice[1, 128, s]", "twice[1, 128 + int(x[0]), s]")
+    problem, built = record(bench, body, y="pageable")
+    assert built.live
+    draws = [Draw(case, problem.inputs(np.random.default_rng(4), case.sizes)) for case in problem.cases]
+    known, programs = bench.record_for(cells(body), problem, built, draws)
+    assert len(programs) == len(draws)
+    assert {(each.case, each.finding.line) for each in known.early} == {
+        (case.name, line_of(body, "y[:] = staging")) for case in problem.cases
+    }
 
 
 def test_what_the_replay_sees_as_well_is_told_once(bench):

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from .findings import Finding
 
-_LIBRARIES = tuple(str(Path(sysconfig.get_paths()[key])) for key in ("stdlib", "purelib", "platlib"))
-_OURSELVES = str(Path(__file__).parents[2])  # a replay has no line of a program either
-_KIT = str(Path(_OURSELVES, "kit"))
-_DRIVER = str(Path(_OURSELVES, "vgpu"))
+# Folders, each with a separator at its end: a program in "grader2" beside "grader" is not ours.
+_LIBRARIES = tuple(f"{Path(sysconfig.get_paths()[key])}/" for key in ("stdlib", "purelib", "platlib"))
+_OURSELVES = f"{Path(__file__).parents[2]}/"  # a replay has no line of a program either
+_KIT = f"{_OURSELVES}kit/"
+_DRIVER = f"{_OURSELVES}vgpu/"
 
 
 _told: tuple[str, int] | None = None
