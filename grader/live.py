@@ -5,6 +5,7 @@ other inputs too, in a process that does not know the first: bytes of the host's
 the inputs. And the recording is played with the other inputs: what kernels compute follows them.
 """
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,11 +14,14 @@ from grader.bench import Bench
 from grader.devices import Device, Run
 from grader.evidence import Arrays, Built, Draw, RunResult, Swap
 from grader.problems.model import Problem
-from grader.program import Copy, HostWrite, Program
+from grader.program import Copy, HostWrite, Launch, Program, work_of
 from grader.rules.compare import bound
 from grader.submission import Cell
 
 MOST_FAULTS = 3  # recordings that fail with other inputs, until no more are tried: each may take seconds
+FREE = 16 << 10  # bytes: an honest host's choices, such as other chunks or another kernel, take less
+_WORD = 8  # bytes of a parameter
+_NUMBER = re.compile(rb"\b\d\w*")  # in PTX: 12, 0x1F, 0f3F800000; registers begin with a letter
 _NOT_TRIED = "not tried, because others failed"
 
 
@@ -60,10 +64,45 @@ def swap(
 
 
 def made_of_inputs(program: Program, other: Program) -> int:
-    """Bytes of the host's own, written by it or copied from arrays of its own, that the other program does not have."""
+    """Bytes of the host's own that the other program does not have.
+
+    They lie in what it writes or copies from arrays of its own, and in memory that was there before the call. Numbers in
+    the kernels' code, their parameters, and which operations there are can carry an answer as well; of these it takes
+    more than `FREE` bytes to be an answer and not a choice.
+    """
     known = set(other.blobs)
     own = [op.blob for op in program.ops if isinstance(op, HostWrite | Copy) and op.blob is not None]
-    return sum(len(program.blobs[blob]) for blob in own if program.blobs[blob] not in known)
+    own += [buffer.initial for buffer in program.buffers if buffer.initial is not None]
+    carried = sum(len(program.blobs[blob]) for blob in own if program.blobs[blob] not in known)
+    return carried + max(0, _in_code(program, other) + _chosen(program, other) - FREE)
+
+
+def _in_code(program: Program, other: Program) -> int:
+    """Bytes of the numbers in kernels that the other program does not have."""
+    return sum(8 * len(_NUMBER.findall(ptx)) for ptx in program.modules if ptx not in other.modules)
+
+
+def _chosen(program: Program, other: Program) -> int:
+    """Bytes of parameters, places and order: of operations that the other program does not have."""
+    theirs = _asked(other)
+    known, launches, chosen = set(theirs), [work for work in theirs if isinstance(work, Launch)], 0
+    nth = 0
+    for work in _asked(program):
+        if isinstance(work, Launch):
+            like = launches[min(nth, len(launches) - 1)].args if launches else b""
+            nth += 1
+        if work in known:
+            continue
+        chosen += _WORD
+        if isinstance(work, Launch):
+            words = range(0, len(work.args), _WORD)
+            chosen += sum(_WORD for k in words if work.args[k : k + _WORD] != like[k : k + _WORD])
+    return chosen
+
+
+def _asked(program: Program) -> list:
+    """Its operations, with the nodes of graphs in place of these."""
+    return [work for op in program.ops for work in ([*work_of(op)] or [op])]
 
 
 def _replay_all(device: Device, runs: list[Run]) -> list[RunResult | str]:

@@ -295,6 +295,8 @@ def _nodes(f: _Fields, where: _Where) -> tuple[Node, ...]:
             if value[0] is None
             else _op(value[0], f"{f.what}, node {len(nodes)}", where, ("launch", "copy", "fill"))
         )
+        if getattr(work, "blob", None) is not None:
+            raise ProgramError(f"{f.what}: a graph copies from memory of the program's")
         after = tuple(_integer(k, 0, len(nodes) - 1, f"{f.what}: after") for k in value[1])
         nodes.append(Node(work, after, value[2]))
     return tuple(nodes)

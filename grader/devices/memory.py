@@ -6,7 +6,7 @@ import mmap
 import numpy as np
 from cuda.bindings import driver as cu
 
-from grader.devices.driver import call, pointer
+from grader.devices.driver import DeviceError, call, pointer
 from grader.program import Buffer
 
 GUARD_BYTE = 0xA7
@@ -34,7 +34,10 @@ class Memory:
         """Make it, at once (None) or in the order of a stream."""
         total = self.nbytes + 2 * self.guard
         if self.kind == "pageable":
-            self._pages = mmap.mmap(-1, total)  # shares no page with anything else that may be page-locked
+            try:
+                self._pages = mmap.mmap(-1, total)  # shares no page with anything else that may be page-locked
+            except OSError:
+                raise DeviceError(f"{total} bytes of the host's memory", "CUDA_ERROR_OUT_OF_MEMORY") from None
             self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
         elif self.kind == "managed":
             self._base = int(call(cu.cuMemAllocManaged, total, cu.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL.value))

@@ -135,7 +135,7 @@ def test_a_cheat_does_not_change_what_the_next_submission_gets(graded):
 
 def test_the_corpora_are_as_large_as_is_promised():
     assert len(CHEATS) >= 45 and len(HONEST) >= 25
-    assert [sum(p in LIVE for p in kind) for kind in (CHEATS, HONEST)] == [8, 7]
+    assert [sum(p in LIVE for p in kind) for kind in (CHEATS, HONEST)] == [10, 7]
     assert {expected(p)[0] for p in CHEATS} >= {"WA", "SV", "CE", "RTE", "TLE", "SLOW"}
     assert {expected(p)[0] for p in HONEST} <= {"AC", "CE", "SLOW"}
     assert sum(expected(p)[0] == "AC" for p in HONEST) >= 25

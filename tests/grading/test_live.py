@@ -11,7 +11,7 @@ from grader import cli, live, report, rules
 from grader.evidence import Built, Draw, Evidence, Fault, RunResult, Swap
 from grader.grade import grade
 from grader.problems.model import Array, Case, HostFunction, Problem, Tolerance
-from grader.program import Buffer, Copy, HostWrite, Place, Program
+from grader.program import Buffer, Copy, Fill, Graph, GraphLaunch, HostCopy, HostWrite, Launch, Node, Place, Program
 from grader.report.overview import flagged
 from grader.rules import host
 from grader.submission import Cell
@@ -281,6 +281,45 @@ def test_of_the_hosts_own_bytes_those_count_that_other_inputs_change():
     assert live.made_of_inputs(first, first) == 0
     assert live.made_of_inputs(first, made(bytes(4), b"ANSWERED")) == 8
     assert live.made_of_inputs(first, made(bytes(8))) == 12
+
+
+def test_what_lay_in_memory_before_the_call_counts_too():
+    def laid(blob: bytes) -> Program:
+        return Program.make([Buffer(8, "device", "temp", initial=0)], [], [], blobs=(blob,), clock="host")
+
+    assert live.made_of_inputs(laid(b"answered"), laid(b"answered")) == 0
+    assert live.made_of_inputs(laid(b"answered"), laid(b"ANSWERED")) == 8
+
+
+PTX = b".version 8.0\n.target sm_80\n.visible .global .b32 t[] = {%s};\n.visible .entry k() { ret; }\n"
+
+
+def asks(numbers: np.ndarray, where: str) -> Program:
+    """The numbers are in the code, in the parameters of launches or of a graph's, in memsets, or in where the host copies from."""
+    host = [Buffer(1 << 20, "host", "temp"), Buffer(1 << 20, "host", "temp")]
+    code = PTX % (b",".join(b"0x%x" % v for v in numbers) if where == "code" else b"0")
+    launches = [Launch(0, "k", (1, 1, 1), (1, 1, 1), 0, part.tobytes()) for part in numbers.reshape(-1, 512)]
+    ops = {
+        "code": [],
+        "parameters": launches,
+        "nodes": [Graph(0, tuple(Node(launch) for launch in launches)), GraphLaunch(0)],
+        "memsets": [Fill(Place(0, 0), 4, int(v) % (1 << 32), 1) for v in numbers],
+        "places": [HostCopy(Place(0, 4 * k), Place(1, int(v) % (1 << 19)), 4) for k, v in enumerate(numbers)],
+    }
+    return Program.make(host, [code], ops[where], clock="host")
+
+
+@pytest.mark.parametrize("where", ["code", "parameters", "nodes", "memsets", "places"])
+def test_an_answer_in_code_parameters_or_places_counts_and_a_choice_does_not(where):
+    one, other = (np.random.default_rng(seed).integers(1 << 40, 1 << 60, 8192) for seed in (1, 2))
+    assert live.made_of_inputs(asks(one, where), asks(one, where)) == 0
+    assert live.made_of_inputs(asks(one, where), asks(other, where)) >= 8192 * 8 - live.FREE
+    assert live.made_of_inputs(asks(one[:512], where), asks(other[:512], where)) == 0
+
+
+def test_launches_that_only_come_more_often_are_a_choice():
+    one = np.full(1 << 17, 7)
+    assert live.made_of_inputs(asks(one, "parameters"), asks(one[:512], "parameters")) == 0
 
 
 def evidence(*swaps: Swap) -> Evidence:

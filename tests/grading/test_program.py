@@ -172,6 +172,10 @@ HOSTILE = {
     "a node after itself": lambda h: node(h, [None, [0], True]),
     "a node that is an event": lambda h: node(h, [{"op": "record", "event": 1, "stream": 0}, [], True]),
     "a node that is a graph": lambda h: node(h, [h["ops"][10], [], True]),
+    "a node that copies bytes of its own": lambda h: node(
+        h,
+        [h["ops"][8] | {"source": None, "blob": 0, "nbytes": 8, "rows": 1, "to_pitch": 0, "source_pitch": 0}, [], True],
+    ),
     "a host that writes to the device": lambda h: put(h, "ops", 14, "to", [0, 0]),
     "a host that reads the device": lambda h: put(h, "ops", 15, "source", [0, 0]),
     "device memory page-locked": lambda h: put(h, "ops", 16, "place", [0, 0]),

@@ -159,6 +159,9 @@ def callback(row: Entry, default_stream: int):
             if error.why:
                 say(error.why)
             return error.code
+        except MemoryError:
+            say(f"{row.name} needs more memory than this computer has, in which the virtual GPU keeps its own")
+            return errors.OUT_OF_MEMORY
         except Exception:
             print(f"grader: defect in the virtual GPU's {row.name}:", file=sys.stderr)
             traceback.print_exc()
