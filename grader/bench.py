@@ -1,28 +1,23 @@
 """What grading keeps warm between submissions: the process for student code, the device, the trusted programs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
 
-from grader import caches, devices
+from grader import caches, devices, reply
 from grader.devices import Device, Run
-from grader.evidence import Arrays, BuildError, Built, Draw, Early, Finding, Side, Timing
+from grader.evidence import Arrays, Built, Draw, Side, Timing
 from grader.measure.sizing import timed_case
-from grader.problems.model import Array, Case, HostFunction, Kernel, Problem
-from grader.program import Program, ProgramError
-from grader.sandbox import VERDICTS, Limits, Outcome, SandboxError, Zygote, doctor
+from grader.problems.model import Case, Problem
+from grader.program import Program
+from grader.sandbox import Limits, SandboxError, Zygote, doctor
 from grader.submission import Cell
 
 LIMITS = Limits(cpu_s=30, wall_s=40, memory_mb=3072, header_kb=32 << 10, threads=True)
 LIVE = replace(LIMITS, result_mb=256)  # what the host computes comes back as bytes
-_SAID = {
-    "time": "the Python code of the submission did not end in time: is there an endless loop outside the kernel?",
-    "memory": "the submission needs too much memory",
-    "violation": "the submission tried what no exercise needs; held for review",
-}
 
 
 class Bench:
@@ -91,7 +86,7 @@ class Bench:
 
     def _check_machine(self, problem: Problem) -> None:
         """ValueError where the exercise asks for more GPUs than there are."""
-        wanted, there = _devices(problem), self.device.describe().get("devices", 1)
+        wanted, there = reply.devices_of(problem), self.device.describe().get("devices", 1)
         if wanted > there:
             said = f"{problem.name} needs a machine of {wanted} GPUs, and this one has {there}"
             raise ValueError(f"{said}: --device virtual:a100*{wanted}")
@@ -99,9 +94,9 @@ class Bench:
     def record_for(
         self, cells: Sequence[Cell], problem: Problem, built: Built, draws: Sequence[Draw]
     ) -> tuple[Built, list[Program]]:
-        """The program for each draw, recorded in a new locked child that is given these inputs; see `grader.live`.
+        """What is known of the submission then, and the program for each draw; with an error there are none.
 
-        The child sees no answer. And what is known of the submission then: with an error there are no programs.
+        Recorded in a new locked child that is given these inputs and sees no answer; see `grader.live`.
         """
         named = {str(k): case for k, (case, _) in enumerate(draws)}
         again = self._record(cells, problem, named, built.definitions, [inputs for _, inputs in draws])
@@ -119,6 +114,7 @@ class Bench:
             programs=by_case,
             more=tuple(more),
             early=(*built.early, *early),
+            flags=tuple(dict.fromkeys((*built.flags, *again.flags))),
         )
         return known, programs
 
@@ -130,27 +126,10 @@ class Bench:
         definitions: bool,
         inputs: Sequence[Arrays] = (),
     ) -> Built:
-        calls, blobs = [_call(problem, case) | {"name": name} for name, case in cases.items()], []
-        for call, arrays in zip(calls, inputs, strict=False):
-            call["inputs"] = {name: len(blobs) + k for k, name in enumerate(arrays)}
-            blobs += [np.ascontiguousarray(array).tobytes() for array in arrays.values()]
-        request = {
-            "cells": [[c.label, c.source] for c in cells],
-            "definitions": definitions,
-            "entry": _entry(problem),
-            "cases": calls,
-        }
+        request, blobs = reply.request(cells, problem, cases, definitions, inputs)
         outcome = self._students.run("grader.jobs:record", request, blobs, LIVE if inputs else LIMITS)
         self.protections = outcome.protections
-        if outcome.status != "ok":
-            # An exception that no code of the submission's let through may be the grader's own.
-            flags = ("its process failed outside of its own code",) if outcome.status == "error" else ()
-            return Built(error=_ended(outcome), output=outcome.output, flags=flags, status=outcome.status)
-        try:
-            return _checked(outcome, problem, cases, live=bool(inputs))
-        except ProgramError as e:
-            said = f"what the submission's process sent is no recording: {e}"
-            return Built(error=BuildError("RTE", said), output=outcome.output)
+        return reply.built(outcome, problem, cases, live=bool(inputs))
 
     def timed_case(self, problem: Problem) -> Case:
         """The size that is timed on this bench's device; on a real card found by trying the reference."""
@@ -208,107 +187,3 @@ class Bench:
 def _like(device: Device) -> str:
     """The virtual GPU of the same compute capability, on which submissions are recorded and watched."""
     return {7: "virtual:t4", 8: "virtual:a100", 9: "virtual:h100"}.get(device.describe()["cc"][0], "virtual:h100")
-
-
-def _entry(problem: Problem) -> dict:
-    entry = problem.entry
-    kind = "kernel" if isinstance(entry, Kernel) else "function"
-    return {"name": entry.name, "kind": kind, "params": [p.name for p in entry.params]}
-
-
-def _call(problem: Problem, case: Case) -> dict:
-    args: list[dict] = []
-    entry = problem.entry
-    for p in entry.params:
-        if isinstance(p, Array):
-            shape = list(p.shape(case.sizes))
-            args.append({"array": p.name, "dtype": p.dtype, "shape": shape, "role": p.role, "where": p.where})
-        else:
-            args.append({"scalar": p.name, "dtype": p.dtype, "value": p.value(case.sizes)})
-    launch = {}
-    if isinstance(entry, Kernel):
-        launch = {"grid": list(entry.grid(case.sizes)), "block": list(entry.block(case.sizes))}
-    return {"name": case.name, "args": args, "devices": _devices(problem), **launch}
-
-
-def _devices(problem: Problem) -> int:
-    return problem.entry.devices if isinstance(problem.entry, HostFunction) else 1
-
-
-def _checked(outcome: Outcome, problem: Problem, cases: Mapping[str, Case], live: bool) -> Built:
-    """Everything in the outcome was chosen by the student's process. ProgramError when it is no recording.
-
-    live: the inputs were given to it, so that there must be programs.
-    """
-    failed, error, reason, parts = _taken_apart(outcome, cases, live)
-    if error:
-        flag = outcome.header["error"].get("flag")
-        return Built({}, error, failed, outcome.output, flags=(str(flag)[:200],) if flag else ())
-    if reason:
-        return Built({}, None, failed, outcome.output, live=reason, early=_early(outcome.header))
-    programs = {}
-    for (name, case), (header, blobs) in zip(cases.items(), parts, strict=True):
-        programs[name] = Program.from_parts(header, blobs)
-        _check_arrays(programs[name], problem, case)
-    return Built(programs, None, failed, outcome.output, early=_early(outcome.header))
-
-
-def _early(header: dict) -> tuple[Early, ...]:
-    """What the student's process says of its host; only its own loss if it says too much."""
-    found = []
-    try:
-        for case, f, asked in list(header["early"])[:20]:
-            line = None if f["line"] is None else int(f["line"])
-            finding = Finding("racecheck", str(f["message"])[:2000], line, str(f["file"])[:100])
-            found.append(Early(str(case)[:100], finding, int(asked)))
-    except (KeyError, TypeError, ValueError) as e:
-        raise ProgramError(f"the reply is not of the right form: {type(e).__name__}") from None
-    return tuple(found)
-
-
-def _taken_apart(
-    outcome: Outcome, cases: Iterable[str], live: bool
-) -> tuple[tuple[str, ...], BuildError | None, str, list[tuple]]:
-    """(cells that failed, error, why it depends on its inputs, (header, blobs) for each case).
-
-    What Python raises here, the reply's form is to blame for.
-    """
-    header = outcome.header
-    try:
-        failed = tuple(str(c)[:2000] for c in list(header["failed_cells"])[:100])
-        if header["error"] is not None:
-            code = header["error"]["code"] if header["error"]["code"] in ("CE", "RTE", "TLE") else "RTE"
-            error = BuildError(code, str(header["error"]["message"])[:4000], str(header["error"]["detail"])[:4000])
-            return failed, error, "", []
-        if header["live"] and not live:
-            return failed, None, " ".join(str(header["live"]).split())[:600] or "it says so", []
-        replies = [header["programs"][name] for name in cases]
-        return failed, None, "", [(parts, [outcome.blobs[i] for i in places]) for parts, places in replies]
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as e:
-        raise ProgramError(f"the reply is not of the right form: {type(e).__name__}") from None
-
-
-def _check_arrays(program: Program, problem: Problem, case: Case) -> None:
-    """Inputs and outputs are exactly those that the exercise handed out."""
-    have = {(b.name, b.role, b.dtype, b.shape, b.kind) for b in program.buffers if b.role != "temp"}
-    want = {
-        (a.name, a.role, np.dtype(a.dtype).str, tuple(a.shape(case.sizes)), _KINDS.get(a.where, a.where))
-        for a in problem.entry.arrays
-    }
-    if have != want or program.clock != problem.entry.clock:
-        raise ProgramError(f"{case.name}: the arrays are not those of the exercise")
-    if program.devices > _devices(problem):
-        raise ProgramError(f"{case.name}: {program.devices} GPUs are used, which the exercise's machine does not have")
-
-
-_KINDS = {"pinned": "host"}  # Array.where -> Buffer.kind, where they differ
-
-
-def _ended(outcome: Outcome) -> BuildError:
-    message = _SAID.get(outcome.status, outcome.detail)
-    if outcome.status == "output":
-        message = f"the submission {outcome.detail}"
-    detail = outcome.error.traceback if outcome.error else ""
-    if outcome.status == "error" and outcome.error:
-        message = f"the submission's process failed: {outcome.error.type}: {outcome.error.message}"
-    return BuildError(VERDICTS[outcome.status], message, detail)
