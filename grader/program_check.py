@@ -347,6 +347,7 @@ def check_lifetimes(buffers: tuple[Buffer, ...], ops: tuple[p.Op, ...]) -> None:
     live = set(range(len(buffers))) - set(later)
     freed: set[int] = set()
     uses: dict[int, set[int]] = {}  # graph -> buffers
+    sound: set[int] = set()  # graphs all of whose buffers are there: looked at once, however often they are launched
     registered: set[Place] = set()
     for i, op in enumerate(ops):
         what = f"operation {i} ({op.op})"
@@ -359,6 +360,7 @@ def check_lifetimes(buffers: tuple[Buffer, ...], ops: tuple[p.Op, ...]) -> None:
                 raise ProgramError(f"{what}: buffer {op.buffer} is not there to be freed")
             live.remove(op.buffer)
             freed.add(op.buffer)
+            sound.clear()
         elif isinstance(op, p.Register):
             registered.add(op.place)
         elif isinstance(op, p.Unregister):
@@ -369,8 +371,13 @@ def check_lifetimes(buffers: tuple[Buffer, ...], ops: tuple[p.Op, ...]) -> None:
             if isinstance(op, p.Graph) == (op.exec in uses):
                 raise ProgramError(f"{what}: graph {op.exec} is made twice, or was never made")
             uses[op.exec] = _touched(op)
-        elif isinstance(op, p.GraphLaunch) and op.exec not in uses:
-            raise ProgramError(f"{what}: graph {op.exec} was never made")
+            sound.discard(op.exec)
+        elif isinstance(op, p.GraphLaunch):
+            if op.exec not in uses:
+                raise ProgramError(f"{what}: graph {op.exec} was never made")
+            if op.exec in sound:
+                continue
+            sound.add(op.exec)
         needed = uses[op.exec] if isinstance(op, p.GraphLaunch) else _touched(op)
         if not needed <= live and not isinstance(op, p.Free):
             raise ProgramError(f"{what}: buffer {min(needed - live)} is not allocated at this point")

@@ -22,7 +22,9 @@ def works_on_device(e: Evidence, host_finishes: bool = False) -> Check:
     """
     for name, program in e.built.recorded:
         if not sum(kernels_launched(program)):
-            return failed(f"{name}: no kernel is launched", "Is the gap still empty? The kernels are given; launch them.")
+            return failed(
+                f"{name}: no kernel is launched", "Is the gap still empty? The kernels are given; launch them."
+            )
     for swap in e.swaps if not host_finishes else ():
         if swap.size < JUDGED:
             continue
@@ -53,10 +55,10 @@ def as_given(
         sizes[e.timing.case.name] = e.timing.case.sizes
     for name, program in e.built.recorded:
         ran = Counter()
-        for launch in _kernels(program):
+        for launch, times in _kernels(program):
             if (launch.grid[1:], launch.block[1:]) != ((1, 1), (1, 1)):
                 return failed(f"{name}: a kernel is launched with grid {launch.grid} and block {launch.block}")
-            ran[launch.grid[0], launch.block[0]] += 1
+            ran[launch.grid[0], launch.block[0]] += times
         asked = counts(sizes[name]) if counts and name in sizes else {}
         if stray := [shape for shape in ran if shape not in (asked or shapes or ran)]:
             wanted = " or ".join(f"{grid} blocks of {block}" for grid, block in asked or shapes)
@@ -187,19 +189,27 @@ def no_page_faults(e: Evidence, share: float = 0.02) -> Check:
 def kernels_launched(program: Program) -> tuple[int, int]:
     """How many kernels run because of (launches, launches of graphs)."""
     alone = len(program.launches())
-    return alone, sum(1 for _ in _kernels(program)) - alone
+    return alone, sum(times for _, times in _kernels(program)) - alone
 
 
-def _kernels(program: Program) -> Iterator[Launch]:
-    """Every kernel that runs, alone or as a node of a graph that is launched; not of one that is switched off then."""
+def _kernels(program: Program) -> Iterator[tuple[Launch, int]]:
+    """Every kernel and how often it runs, alone or as a node of a graph; while it is switched off it does not run.
+
+    Not one by one: a program may launch its graphs a thousand million times over.
+    """
     graphs: dict[int, list[Launch]] = {}
+    launched: Counter[int] = Counter()  # since the graph was made or updated
     for op in program.ops:
         if isinstance(op, Launch):
-            yield op
-        elif isinstance(op, Graph | GraphUpdate):
-            graphs[op.exec] = [n.work for n in op.nodes if n.enabled and isinstance(n.work, Launch)]
+            yield op, 1
         elif isinstance(op, GraphLaunch):
-            yield from graphs[op.exec]
+            launched[op.exec] += 1
+        elif isinstance(op, Graph | GraphUpdate):
+            if times := launched.pop(op.exec, 0):
+                yield from ((work, times) for work in graphs[op.exec])
+            graphs[op.exec] = [n.work for n in op.nodes if n.enabled and isinstance(n.work, Launch)]
+    for made, times in launched.items():
+        yield from ((work, times) for work in graphs[made])
 
 
 def _pageable(program: Program, copy: Copy) -> bool:

@@ -116,6 +116,15 @@ RULES = {
 }  # fmt: skip
 
 
+def test_a_thousand_million_kernels_are_counted_without_going_through_them():
+    many = Graph(0, tuple(Node(launch()) for _ in range(10_000)))
+    fewer = GraphUpdate(0, tuple(Node(launch(), enabled=n < 2) for n in range(10_000)))
+    shot = program(launch(), many, *[GraphLaunch(0)] * 100_000)
+    changed = program(many, *[GraphLaunch(0)] * 3, fewer, *[GraphLaunch(0)] * 2)
+    assert host.kernels_launched(shot) == (1, 1_000_000_000)
+    assert host.kernels_launched(changed) == (0, 3 * 10_000 + 2 * 2)
+
+
 @pytest.mark.parametrize("what", RULES)
 def test_a_rule_holds_or_fails_with_a_sentence_of_numbers(what):
     rule, ops, given, options, passed = RULES[what]

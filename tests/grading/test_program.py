@@ -164,6 +164,9 @@ HOSTILE = {
     "memory allocated twice": lambda h: h | {"ops": [h["ops"][7], *h["ops"]]},
     "memory used before it is allocated": lambda h: h | {"ops": [h["ops"][8], *h["ops"]]},
     "memory used after it was freed": lambda h: h | {"ops": [*h["ops"], h["ops"][8]]},
+    "a graph launched again whose memory was freed": lambda h: (
+        h | {"ops": [*h["ops"][:13], h["ops"][12], *h["ops"][13:], h["ops"][12]]}
+    ),
     "a graph launched whose memory was freed": lambda h: h | {"ops": [*h["ops"], h["ops"][12]]},
     "an input that is freed": lambda h: put(h, "ops", 13, "buffer", 0),
     "pageable memory allocated on the device": lambda h: put(h, "ops", 7, "buffer", 3),
