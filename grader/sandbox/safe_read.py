@@ -213,7 +213,10 @@ def read_archive(path: str, root: str = "", suffixes: tuple[str, ...] = (".py", 
 _UNSOUND = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, struct.error),
     *(EOFError, NotImplementedError, ValueError, OSError),  # a gzip file says what is wrong with it by an OSError
-    RecursionError,  # tarfile's answer to a header of a header of a header ...
+    *(
+        RecursionError,
+        OverflowError,
+    ),  # tarfile's answers to a header of a header of a header ..., and to a size of 2**70
 )
 _Entry = tuple[str, bool, Callable[[int], bytes]]  # name, is it wanted, its bytes (at most so many)
 

@@ -287,7 +287,9 @@ def test_tape_archives_that_are_nonsense_are_refused_in_one_sentence(tmp_path):
     header = tarfile.TarInfo("././@LongLink")
     header.type, header.size = tarfile.GNUTYPE_LONGNAME, 1
     nested = (header.tobuf(tarfile.GNU_FORMAT) + b"x".ljust(512, b"\0")) * 3000
-    for bad in (b"", b"nonsense" * 200, raw[:40], raw[:-9] + b"123456789", nested):
+    header.size = 1 << 70
+    endless = header.tobuf(tarfile.GNU_FORMAT)
+    for bad in (b"", b"nonsense" * 200, raw[:40], raw[:-9] + b"123456789", nested, endless):
         (tmp_path / "bad.tgz").write_bytes(bad)
         with pytest.raises(Rejected) as refusal:
             read_archive(str(tmp_path / "bad.tgz"))
