@@ -49,8 +49,8 @@ def program_of(function, case: dict, recorder: Recorder) -> Program:
         raise Unsteady(
             f"what {name} asks of CUDA changes from call to call, though the numbers in its arrays are the same; the first"
             f" difference is {same}. Something is kept from an earlier call, or chance, the time or an address decides:"
-            " make streams, buffers and graphs anew in every call, define kernels outside of the function, and let its"
-            " arguments alone decide"
+            " make streams, buffers and graphs anew in every call, define kernels outside of the function, call CUDA from"
+            " one thread, and let the function's arguments alone decide"
         )
     raise DependsOnData(
         f"what {name} asks of CUDA depends on the numbers in its arrays; the first difference is {what}"

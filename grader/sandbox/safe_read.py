@@ -213,10 +213,8 @@ def read_archive(path: str, root: str = "", suffixes: tuple[str, ...] = (".py", 
 _UNSOUND = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, struct.error),
     *(EOFError, NotImplementedError, ValueError, OSError),  # a gzip file says what is wrong with it by an OSError
-    *(
-        RecursionError,
-        OverflowError,
-    ),  # tarfile's answers to a header of a header of a header ..., and to a size of 2**70
+    # The library's answers to nonsense: a header of a header of a header ..., a size of 2**70, a name of no letters.
+    *(RecursionError, ArithmeticError, LookupError),
 )
 _Entry = tuple[str, bool, Callable[[int], bytes]]  # name, is it wanted, its bytes (at most so many)
 
@@ -271,7 +269,7 @@ def _capped(name: str, data: bytes, cap: int) -> bytes:
 def _check_name(name: str, plain: bool) -> None:
     """plain: it is a file or a folder."""
     parts = name.replace("\\", "/").split("/")
-    if name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0] or not _encodable(name):
+    if not name or name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0] or not _encodable(name):
         raise Rejected(f"The archive holds a file with an unsafe name, {_shown(name)}.")
     if not plain:
         raise Rejected(f"{_shown(name)} in the archive is a link or a special file.")

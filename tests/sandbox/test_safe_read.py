@@ -227,6 +227,13 @@ def test_unusual_packing_repeats_and_nonsense_are_refused(tmp_path):
             read_archive(str(tmp_path / "bad.zip"))
 
 
+def test_a_name_of_no_letters_is_refused(tmp_path):
+    raw = Path(archive(tmp_path / "a.zip", ("a.py", b"x"))).read_bytes()
+    (tmp_path / "a.zip").write_bytes(raw.replace(b"a.py", b"\0.py"))  # zipfile ends a name there
+    with pytest.raises(Rejected, match="unsafe name"):
+        read_archive(str(tmp_path / "a.zip"))
+
+
 def tarred(path, *files: tuple[object, bytes], mode: str = "w:gz") -> str:
     with tarfile.open(path, mode) as made:
         for entry, data in files:
