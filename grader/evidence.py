@@ -175,6 +175,7 @@ class Swap:
     same: int = 0  # elements of the results that still are the answer to the inputs that the recording was made for
     size: int = 0  # elements whose right answers differ between the two inputs
     fault: str = ""  # why it could not be played: then nothing is known of `same`
+    kernels: int = 0  # modules of PTX in the first that no recording has that was made without its inputs
 
 
 @dataclass(frozen=True)

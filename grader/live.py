@@ -1,12 +1,13 @@
 """A host function that looks at its numbers: recorded anew for each set of inputs, and what can be checked then.
 
-Its process knew the inputs, so it may have computed the answer by itself. Two things tell. Every size is recorded for
+Its process knew the inputs, so it may have computed the answer by itself. Three things tell. Every size is recorded for
 other inputs too, in a process that does not know the first: bytes of the host's own that are not the same are made of
-the inputs. And the recording is played with the other inputs: what kernels compute follows them.
+the inputs. Kernels that no other inputs lead to may hold the answer. And the recording is played with the other
+inputs: what kernels compute follows them.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 
@@ -34,6 +35,7 @@ def programs_for(
     """
     if not built.live:
         return built, [built.programs[draw.case.name] for draw in draws], ()
+    known = {ptx for _, program in built.recorded for ptx in program.modules}
     others = [Draw(draw.case, problem.inputs(rng, draw.case.sizes)) for draw in draws]
     built, theirs = bench.record_for(cells, problem, built, others)
     if built.error:
@@ -41,7 +43,7 @@ def programs_for(
     built, programs = bench.record_for(cells, problem, built, draws)
     if built.error:
         return built, [], ()
-    return built, programs, swap(bench.device, problem, draws, programs, others, theirs)
+    return built, programs, swap(bench.device, problem, draws, programs, others, theirs, known)
 
 
 def swap(
@@ -51,30 +53,45 @@ def swap(
     programs: Sequence[Program],
     others: Sequence[Draw],
     theirs: Sequence[Program],
+    known: Set[bytes] = frozenset(),
 ) -> tuple[Swap, ...]:
-    """Compare each draw's program with that of other inputs, and play it with these."""
+    """Compare each draw's program with that of other inputs, and play it with these.
+
+    known: modules of PTX that were recorded before the draws.
+    """
+    known = known | {ptx for program in theirs for ptx in program.modules}
     results = _replay_all(device, [Run(p, o.inputs) for p, o in zip(programs, others, strict=True)])
     found = []
     for draw, program, other, their, result in zip(draws, programs, others, theirs, results, strict=True):
         of_results = sum(b.nbytes for b in program.buffers if b.role in ("output", "inout"))
         hosts = made_of_inputs(program, their)
         same, size = _unmoved(problem, draw, other.inputs, {} if isinstance(result, str) else result.outputs)
-        found.append(Swap(draw.case, hosts, of_results, same, size, result if isinstance(result, str) else ""))
+        fault = result if isinstance(result, str) else ""
+        fresh = sum(ptx not in known for ptx in program.modules)
+        found.append(Swap(draw.case, hosts, of_results, same, size, fault, fresh))
     return tuple(found)
 
 
 def made_of_inputs(program: Program, other: Program) -> int:
     """Bytes of the host's own that the other program does not have.
 
-    They lie in what it writes or copies from arrays of its own, and in memory that was there before the call. Numbers in
-    the kernels' code, their parameters, and which operations there are can carry an answer as well; of these it takes
-    more than `FREE` bytes to be an answer and not a choice.
+    They lie in what it writes or copies from arrays of its own, in memory that was there before the call, and in
+    parameters that none of the other's kernels gets. Numbers in the kernels' code, which kernel gets which parameter, and
+    which operations there are can carry an answer as well; of these it takes more than `FREE` bytes to be an answer and
+    not a choice.
     """
     known = set(other.blobs)
     own = [op.blob for op in program.ops if isinstance(op, HostWrite | Copy) and op.blob is not None]
     own += [buffer.initial for buffer in program.buffers if buffer.initial is not None]
     carried = sum(len(program.blobs[blob]) for blob in own if program.blobs[blob] not in known)
-    return carried + max(0, _in_code(program, other) + _chosen(program, other) - FREE)
+    new = _WORD * len(_parameters(program) - _parameters(other))
+    return carried + max(new, _in_code(program, other) + _chosen(program, other) - FREE)
+
+
+def _parameters(program: Program) -> set[bytes]:
+    """Every word that is a parameter of some kernel, but for addresses."""
+    launches = (work for work in _asked(program) if isinstance(work, Launch))
+    return {work.args[k : k + _WORD] for work in launches for k in range(0, len(work.args), _WORD)}
 
 
 def _in_code(program: Program, other: Program) -> int:

@@ -61,6 +61,11 @@ def live_flags(e: Evidence) -> list[str]:
             f"what its host computed of its arrays is up to {share:.0%} of the size of the results; the time that this"
             " takes is not counted"
         )
+    if compiled := [swap for swap in e.swaps if swap.kernels]:
+        flags.append(
+            f"{compiled[0].case.name}: {compiled[0].kernels} of the modules of kernels are compiled for these inputs alone:"
+            " look whether they hold the answer"
+        )
     if faults := [swap for swap in e.swaps if swap.fault]:
         said = f"{faults[0].case.name}: {faults[0].fault}"
         flags.append(f"its calls could not be played with other inputs to see whether the results follow ({said})")

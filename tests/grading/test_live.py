@@ -178,6 +178,9 @@ e.copy_to_host(y)
         """,
         HANDED_ON,
     ),
+    "the answer comes in the arguments, and is not taken with other inputs": (
+        "for i, v in enumerate(x / x.sum()):\n    put_if[1, 1](y, i, v, x, x[0])", "n = 97: the host computes",
+    ),
     "it does not work with other inputs": (
         """
 d, e = cuda.to_device(x / x.sum()), cuda.device_array_like(x)
@@ -192,6 +195,10 @@ MORE = """
 @cuda.jit
 def put(y, i, v):
     y[i] = v
+
+@cuda.jit
+def put_if(y, i, v, x, first):
+    y[i] = v if x[0] == first else 0
 
 @cuda.jit
 def add_difference(answer, x, known, y):
@@ -314,7 +321,18 @@ def test_an_answer_in_code_parameters_or_places_counts_and_a_choice_does_not(whe
     one, other = (np.random.default_rng(seed).integers(1 << 40, 1 << 60, 8192) for seed in (1, 2))
     assert live.made_of_inputs(asks(one, where), asks(one, where)) == 0
     assert live.made_of_inputs(asks(one, where), asks(other, where)) >= 8192 * 8 - live.FREE
-    assert live.made_of_inputs(asks(one[:512], where), asks(other[:512], where)) == 0
+    few = live.made_of_inputs(asks(one[:512], where), asks(other[:512], where))
+    assert few == (512 * 8 if where in ("parameters", "nodes") else 0)  # numbers that a kernel is given are no choice
+
+
+def test_kernels_that_only_these_inputs_lead_to_are_told():
+    draw, program = Draw(Case({"n": 1}), {"x": np.ones(1, "f4")}), asks(np.arange(512), "code")
+    for theirs, known, fresh in ((1, set(), 1), (1, set(program.modules), 0), (0, set(), 0)):
+        other = asks(np.arange(512) + theirs, "code")
+        (told,) = live.swap(Echo(), normalise(), [draw], [program], [draw], [other], known)
+        assert told.kernels == fresh
+    told = live_flags(evidence(Swap(Case({"n": 4}), results=16, kernels=1)))
+    assert "n = 4: 1 of the modules of kernels" in told[1]
 
 
 def test_launches_that_only_come_more_often_are_a_choice():
