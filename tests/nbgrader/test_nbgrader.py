@@ -264,12 +264,9 @@ def test_two_runs_do_not_work_on_one_course_at_a_time(tmp_path, capsys):
     handins.make_course(tmp_path)
     nbgrader(tmp_path, "generate_assignment", handins.UNIT)
     handins.Students(tmp_path).hand_in("ada", "no JSON")
-    other = autograde._alone(str(tmp_path))
-    try:
-        with pytest.raises(autograde.Unusable, match="another `grader autograde` is at work"):
-            autograde.main(handins.UNIT, tmp_path)
-    finally:
-        os.close(other)
+    refused = pytest.raises(autograde.Unusable, match="another `grader autograde` is at work")
+    with autograde.alone(str(tmp_path)), refused:
+        autograde.main(handins.UNIT, tmp_path)
     assert not (tmp_path / "autograded").exists()
     assert autograde.main(handins.UNIT, tmp_path) == 0
     (tmp_path / "autograded" / "ada" / handins.UNIT / "mend.ipynb").write_text('{"cells": [')

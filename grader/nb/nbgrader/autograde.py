@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -102,23 +102,16 @@ def main(
             check_device(resolve(settings.device))
     except ValueError as e:  # UnknownDevice and results.Unusable are ValueErrors
         raise Unusable(str(e)) from None
-    lock = _alone(course.root)
-    counter = desk.shared(settings.device, settings.trust_submissions, jobs or _processors())
     start, failed, seen, codes = time.perf_counter(), [], [], Counter()
-    try:
+    with alone(course.root), contextlib.closing(desk):
+        counter = desk.shared(settings.device, settings.trust_submissions, jobs or _processors())
         new = [n for n in names if _is_plain(n) and (force or not _done(course, assignment, n, notebooks))]
         waiting = _ahead(counter, course, assignment, notebooks, new, kept)
         for number, name in enumerate(names, start=1):
             for future in waiting.get(name, ()):
                 future.result()
-            said = _quietly(_autograde, api, assignment, name, force) if _is_plain(name) else {"error": PATTERN}
-            if said.get("success") and feedback:
-                said = _quietly(api.generate_feedback, assignment, name, force=True)
-            if not said.get("success"):
+            if not _grade(api, assignment, name, force=force, feedback=feedback):
                 failed.append(name)
-                why = lines(said.get("error") or said.get("log") or "")
-                why = f"nbgrader failed:\n{why}" if "\n" in why else why
-                print(f"grader: {printable(name)}: {why}", file=sys.stderr)
             state, verdicts = export.state_of(course, assignment, name)
             seen.append(state)
             codes.update(word for word, _ in verdicts)
@@ -128,17 +121,28 @@ def main(
             for word, text in dict.fromkeys(verdicts):
                 if word != "AC":
                     print(f"    {word:8} {printable(text)}", flush=True)
-    finally:
-        desk.close()
-        os.close(lock)
     took = time.perf_counter() - start
     print(f"verdicts: {_count(codes)}")
     print(f"{len(names)} submissions in {took:.0f} s, {took / len(names):.1f} s each: {_count(Counter(seen))}")
     return 3 if failed or states.ERROR in seen else 0
 
 
-def _alone(root: str) -> int:
-    """A lock on the course, as a file descriptor. Unusable when another run has it: it ends with its process.
+def _grade(api, assignment: str, name: str, *, force: bool, feedback: bool) -> bool:
+    """nbgrader's steps for one student, who has been judged. False when one failed: why is said on stderr."""
+    said = _quietly(_autograde, api, assignment, name, force) if _is_plain(name) else {"error": PATTERN}
+    if said.get("success") and feedback:
+        said = _quietly(api.generate_feedback, assignment, name, force=True)
+    if said.get("success"):
+        return True
+    why = lines(said.get("error") or said.get("log") or "")
+    why = f"nbgrader failed:\n{why}" if "\n" in why else why
+    print(f"grader: {printable(name)}: {why}", file=sys.stderr)
+    return False
+
+
+@contextlib.contextmanager
+def alone(root: str) -> Iterator[None]:
+    """A lock on the course. Unusable when another run has it; it ends with its process at the latest.
 
     Two at once would clear away each other's folders as half done.
     """
@@ -150,7 +154,10 @@ def _alone(root: str) -> int:
         raise Unusable(f"another `grader autograde` is at work in {root}: run this one when it has ended") from None
     except OSError:  # a file system without locks
         pass
-    return folder
+    try:
+        yield
+    finally:
+        os.close(folder)
 
 
 def _is_plain(student: str) -> bool:
