@@ -8,6 +8,7 @@ inputs: what kernels compute follows them.
 
 import re
 from collections.abc import Sequence, Set
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +24,7 @@ MOST_FAULTS = 3  # recordings that fail with other inputs, until no more are tri
 FREE = 16 << 10  # bytes: an honest host's choices, such as other chunks or another kernel, take less
 _WORD = 8  # bytes of a parameter
 _NUMBER = re.compile(rb"\b\d\w*")  # in PTX: 12, 0x1F, 0f3F800000; registers begin with a letter
+_COUNTED = r"(?<=B)\d+v\d+(?=B)"  # in the names of numba's kernels, as they are compiled: their order may be the data's
 _NOT_TRIED = "not tried, because others failed"
 
 
@@ -35,7 +37,7 @@ def programs_for(
     """
     if not built.live:
         return built, [built.programs[draw.case.name] for draw in draws], ()
-    known = {ptx for _, program in built.recorded for ptx in program.modules}
+    known = {ptx for _, program in built.recorded for ptx in _modules(program)}
     others = [Draw(draw.case, problem.inputs(rng, draw.case.sizes)) for draw in draws]
     built, theirs = bench.record_for(cells, problem, built, others)
     if built.error:
@@ -57,9 +59,9 @@ def swap(
 ) -> tuple[Swap, ...]:
     """Compare each draw's program with that of other inputs, and play it with these.
 
-    known: modules of PTX that were recorded before the draws.
+    known: modules of PTX that were recorded before the draws, as of `_modules`.
     """
-    known = known | {ptx for program in theirs for ptx in program.modules}
+    known = known | {ptx for program in theirs for ptx in _modules(program)}
     results = _replay_all(device, [Run(p, o.inputs) for p, o in zip(programs, others, strict=True)])
     found = []
     for draw, program, other, their, result in zip(draws, programs, others, theirs, results, strict=True):
@@ -67,7 +69,7 @@ def swap(
         hosts = made_of_inputs(program, their)
         same, size = _unmoved(problem, draw, other.inputs, {} if isinstance(result, str) else result.outputs)
         fault = result if isinstance(result, str) else ""
-        fresh = sum(ptx not in known for ptx in program.modules)
+        fresh = sum(ptx not in known for ptx in _modules(program))
         found.append(Swap(draw.case, hosts, of_results, same, size, fault, fresh))
     return tuple(found)
 
@@ -96,7 +98,8 @@ def _parameters(program: Program) -> set[bytes]:
 
 def _in_code(program: Program, other: Program) -> int:
     """Bytes of the numbers in kernels that the other program does not have."""
-    return sum(8 * len(_NUMBER.findall(ptx)) for ptx in program.modules if ptx not in other.modules)
+    known = set(_modules(other))
+    return sum(8 * len(_NUMBER.findall(ptx)) for ptx in _modules(program) if ptx not in known)
 
 
 def _chosen(program: Program, other: Program) -> int:
@@ -117,9 +120,16 @@ def _chosen(program: Program, other: Program) -> int:
     return chosen
 
 
+def _modules(program: Program) -> list[bytes]:
+    """Its PTX, whatever was compiled before it."""
+    return [re.sub(_COUNTED.encode(), b"", ptx) for ptx in program.modules]
+
+
 def _asked(program: Program) -> list:
-    """Its operations, with the nodes of graphs in place of these."""
-    return [work for op in program.ops for work in ([*work_of(op)] or [op])]
+    """Its operations, with the nodes of graphs in place of these; of kernels the name, whatever was compiled before."""
+    asked = [work for op in program.ops for work in ([*work_of(op)] or [op])]
+    names = {work.kernel: re.sub(_COUNTED, "", work.kernel) for work in asked if isinstance(work, Launch)}
+    return [replace(work, module=0, kernel=names[work.kernel]) if isinstance(work, Launch) else work for work in asked]
 
 
 def _replay_all(device: Device, runs: list[Run]) -> list[RunResult | str]:

@@ -58,7 +58,7 @@ def live_flags(e: Evidence) -> list[str]:
     flags = [f"held for review: graded live, because {e.built.live}"]
     if share := max((swap.hosts / swap.results for swap in e.swaps), default=0.0):
         flags.append(
-            f"what its host computed of its arrays is up to {share:.0%} of the size of the results; the time that this"
+            f"what its host computed of its arrays is up to {max(share, 0.01):.0%} of the size of the results; the time that this"
             " takes is not counted"
         )
     if compiled := [swap for swap in e.swaps if swap.kernels]:

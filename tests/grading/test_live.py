@@ -325,6 +325,20 @@ def test_an_answer_in_code_parameters_or_places_counts_and_a_choice_does_not(whe
     assert few == (512 * 8 if where in ("parameters", "nodes") else 0)  # numbers that a kernel is given are no choice
 
 
+def test_the_order_in_which_kernels_are_compiled_is_a_choice():
+    def asked(*numbers: int) -> Program:
+        names = [
+            f"_ZN4test{kernel}B{1 + len(str(n))}v{n}B10cw51cXTLSUE" for kernel, n in zip("ab", numbers, strict=True)
+        ]
+        code = [b".version 8.0\n.visible .entry %s() { ret; }\n" % name.encode() for name in names]
+        launches = [Launch(k, name, (1, 1, 1), (1, 1, 1), 0, bytes(8)) for k, name in enumerate(names)]
+        return Program.make([Buffer(16, "host", "output", "y", "<f4", (4,))], code, launches * 3000, clock="host")
+
+    one, other, draw = asked(1, 2), asked(12, 1), Draw(Case({"n": 1}), {"x": np.ones(1, "f4")})
+    assert live.made_of_inputs(one, other) == 0
+    assert live.swap(Echo(), normalise(), [draw], [one], [draw], [other])[0].kernels == 0
+
+
 def test_kernels_that_only_these_inputs_lead_to_are_told():
     draw, program = Draw(Case({"n": 1}), {"x": np.ones(1, "f4")}), asks(np.arange(512), "code")
     for theirs, known, fresh in ((1, set(), 1), (1, set(program.modules), 0), (0, set(), 0)):
