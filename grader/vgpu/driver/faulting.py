@@ -220,7 +220,7 @@ def watch(kind: str, ranges: list[tuple[int, int, int, int]]) -> None:
 def protect(address: int, nbytes: int, protection: int) -> None:
     """mprotect. Raises OSError."""
     if _libc().mprotect(address, nbytes, protection):
-        raise OSError(ctypes.get_errno(), "mprotect of managed memory failed")
+        raise OSError(ctypes.get_errno(), f"mprotect of {nbytes} bytes at {address:#x} failed")
 
 
 def noted() -> bool:

@@ -46,9 +46,7 @@ class Guard:
 
     def __init__(self):
         self._touches: list[_Touch] = []  # in the order of the program
-        self._runs: list[
-            tuple[int, int, int]
-        ] = []  # (first address, end, protection) in force, pages that lie together
+        self._runs: list[tuple[int, int, int]] = []  # pages in force that lie together: first address, end, protection
         self._faulted = False  # some of them have been opened since
         self._depth = 0  # of `opened`
         self._told: dict[int, int] = {}  # stream -> its newest operation when the host was reported not to wait for it
@@ -106,15 +104,15 @@ class Guard:
     def _protect(self, wanted: list[tuple[int, int, int]]) -> None:
         """Have these runs of pages in force and no others."""
         kept = set() if self._faulted else set(wanted).intersection(self._runs)
-        for first, end, _ in self._runs:
-            if (first, end, _) not in kept:
-                faulting.protect(first, end - first, WRITE)
+        for run in self._runs:
+            if run not in kept:
+                faulting.protect(run[0], run[1] - run[0], WRITE)
         if wanted != self._runs:
             faulting.watch("guard", [(first, end, WRITE, WHOLE) for first, end, _ in wanted])
         self._runs, self._faulted = wanted, False
-        for first, end, protection in wanted:
-            if (first, end, protection) not in kept:
-                faulting.protect(first, end - first, protection)
+        for run in wanted:
+            if run not in kept:
+                faulting.protect(run[0], run[1] - run[0], run[2])
 
     def _wanted(self) -> list[tuple[int, int, int]]:
         """Runs of pages of which every byte is under way; each is of the same operations from end to end."""
