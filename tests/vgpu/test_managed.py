@@ -10,10 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numba import cuda
+from numba.cuda.cudadrv.driver import CudaAPIError
 
 import grader.vgpu
 from grader.kit import advise, prefetch
-from grader.vgpu.driver import paging
+from grader.vgpu.driver import faulting, paging
 from grader.vgpu.driver.state import driver
 
 pytestmark = pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaPerformanceWarning")
@@ -256,3 +257,14 @@ def test_a_segmentation_fault_elsewhere_is_still_one():
     assert done.returncode == -11
     assert "Segmentation fault" in done.stderr
     assert faulthandler.is_enabled()  # pytest's own is still there
+
+
+def test_one_managed_array_too_many_is_refused_and_leaves_the_others_usable(monkeypatch, capfd):
+    first = cuda.managed_array(WORDS, np.float32)
+    monkeypatch.setattr(faulting, "RANGES", len(paging._live))
+    with pytest.raises(CudaAPIError, match="OUT_OF_MEMORY"):
+        cuda.managed_array(WORDS, np.float32)
+    assert "make one array of several" in capfd.readouterr().err
+    write[WORDS // 256, 256](first)
+    cuda.synchronize()
+    assert (first == 2).all()

@@ -27,7 +27,7 @@ import numpy as np
 LEAF = 64 << 10  # bytes that are opened at a time
 NONE, READ, WRITE = 0, 1, 3  # PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE
 WHOLE = 1 << 62  # the same for a guarded range
-_RANGES, _NOTES = 1024, 1 << 18  # ranges of each kind
+RANGES, _NOTES = 1024, 1 << 18  # ranges of each kind
 # Where Linux for x86-64 puts the faulting address in siginfo_t, and the page-fault error code in ucontext_t: bit 1 of
 # it says that the access was a write (arch/x86/include/uapi/asm/sigcontext.h, Intel SDM volume 3, section 4.7).
 _SI_ADDR, _REG_ERR = 16, 192
@@ -39,7 +39,7 @@ _words = np.zeros(8, np.int64)
 _TABLE, _NOTED, _FOREIGN, _GUARDED, _LOCK, _SIGNAL, _WRITER, _PIPE = range(8)
 # Two tables, of which one is in use: number of ranges, then of each its first address, end, protection after a read and
 # bytes that are opened at a time.
-_tables = np.zeros((2, 1 + 4 * 2 * _RANGES), np.int64)
+_tables = np.zeros((2, 1 + 4 * 2 * RANGES), np.int64)
 _ranges: dict[str, list] = {"managed": [], "guard": []}
 _notes = np.zeros(_NOTES, np.int64)  # address << 1 | written
 _MARK = b"\0\1guard\0"  # before each guarded note in the pipe
@@ -205,8 +205,8 @@ def watch(kind: str, ranges: list[tuple[int, int, int, int]]) -> None:
 
     Raises MemoryError for more ranges than there is room for.
     """
-    if len(ranges) > _RANGES:
-        raise MemoryError(f"more than {_RANGES} ranges of {kind} memory")
+    if len(ranges) > RANGES:
+        raise MemoryError(f"more than {RANGES} ranges of {kind} memory")
     _ranges[kind] = ranges
     ranges = [row for rows in _ranges.values() for row in rows]
     table = _tables[int(_words[_TABLE] == _tables[0].ctypes.data)]  # the one that no thread is reading

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grader.vgpu.driver import errors, paging, recorder
+from grader.vgpu.driver import errors, faulting, paging, recorder
 from grader.vgpu.driver.abi import entry, opt, out, ptr, say, size, u32, u64
 from grader.vgpu.driver.clock import ALLOC_US, CLOCK
 from grader.vgpu.driver.errors import CudaError
@@ -185,6 +185,11 @@ def allocate(context: Context, nbytes: int, kind: str, stream=None, pool=None, f
     device = context.device
     if kind == "device" and device.used_bytes + nbytes > device.card.memory_bytes:
         raise CudaError(errors.OUT_OF_MEMORY)
+    if kind == "managed" and paging.is_full():
+        raise CudaError(
+            errors.OUT_OF_MEMORY,
+            f"the virtual GPU watches the pages of up to {faulting.RANGES} managed arrays: make one array of several",
+        )
     try:
         if not _fits_this_computer(nbytes):
             raise MemoryError

@@ -101,6 +101,11 @@ _depth = 0  # of `opened`
 _recent: dict[tuple[int, int, int], None] = {}  # (device bit, allocation's address, tree): the oldest first
 
 
+def is_full() -> bool:
+    """As many managed allocations are there as can be watched."""
+    return len(_live) >= faulting.RANGES
+
+
 def adopt(allocation) -> None:
     """A managed allocation was made. Nobody has touched it."""
     allocation.pages = _live[allocation.address] = Pages(allocation)
