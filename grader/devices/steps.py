@@ -275,8 +275,6 @@ class Steps:
             return lambda: None
         return lambda: call(cu.cuEventSynchronize, self._events[op.id])
 
-    # --- graphs ----------------------------------------------------------------------------------------------------
-
     def _peer(self, op: p.Peer) -> Step:
         def enable():
             call(cu.cuCtxEnablePeerAccess, self._contexts[op.peer], 0)
@@ -287,6 +285,8 @@ class Steps:
             self._peers.discard((op.device, op.peer))
 
         return enable if op.enabled else disable
+
+    # --- graphs ----------------------------------------------------------------------------------------------------
 
     def _graph(self, op: p.Graph) -> Step:
         self._graph_devices[op.exec] = op.device
