@@ -269,7 +269,7 @@ def of_type(kind: bytes, name: str = "a.py", target: str = "/etc/passwd") -> tar
         (of_type(tarfile.CHRTYPE), "special file"),
         (of_type(tarfile.SYMTYPE, "c.png"), "link"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else f"{value.name} of type {value.type.decode()}",
 )
 def test_a_tape_archive_with_names_that_lead_out_or_links_is_refused(tmp_path, entry, why):
     with pytest.raises(Rejected, match=why):
