@@ -20,13 +20,14 @@ from grader.measure.decision import Decision, decide
 from grader.measure.rounds import Rounds, Stopped, Take
 from grader.measure.sizing import timed_case
 from grader.measure.statistics import interval
-from grader.problems.model import Case, Problem
+from grader.problems.model import Case, HostFunction, Problem
 from grader.program import Program
 from grader.rules.speed import share
 
 __all__ = ["MEASURED", "MODELLED", "Decision", "Policy", "compare_sides", "decide", "policy_for", "timed_case"]
 
 OFTEN = 41  # rounds up to which every odd number is looked at
+MUCH_FASTER = 0.6  # of the reference's time: a host function's kernels are given, and it only arranges them
 FURTHER = 1.15  # from then on, the ratio of one look's rounds to the last one's
 
 
@@ -91,7 +92,7 @@ def compare_sides(
     baseline, own, reference = (rounds.times(s) for s in ("baseline", "submission", "reference"))
     ratios = baseline / own
     low, high = interval(ratios)
-    ambiguous = bool(decision.open.any())
+    ambiguous, to_reference = bool(decision.open.any()), float(np.median(own / reference))
     return Timing(
         device=rounds.device_name,
         kind=device.kind,
@@ -99,14 +100,14 @@ def compare_sides(
         sides=rounds.sides(),
         speedup=float(np.median(ratios)),
         interval=(float(low), float(high)),
-        to_reference=float(np.median(own / reference)),
+        to_reference=to_reference,
         rounds=len(rounds),
         fast=bool(decision.reached[0]),
         share=float(share(decision.reached)),
         shown=float(np.median(baseline / reference)) >= problem.speed.bar,
         ambiguous=ambiguous,
         doubt=guard.doubt(float(np.median(own)), guard.floor(problem, case.sizes, device.describe())),
-        flags=tuple(_flags(rounds, ambiguous)),
+        flags=tuple(_flags(rounds, ambiguous, problem, to_reference)),
         dropped=rounds.dropped,
     )
 
@@ -126,12 +127,14 @@ def _run(rounds: Rounds, problem: Problem, policy: Policy, now: Callable[[], flo
             return decision
 
 
-def _flags(rounds: Rounds, ambiguous: bool) -> list[str]:
+def _flags(rounds: Rounds, ambiguous: bool, problem: Problem, to_reference: float) -> list[str]:
     """Sentences for the instructor."""
     flags = ["ambiguous: too close to a mark's limit to tell; decided for the student"] if ambiguous else []
     if rounds.device.kind == "measured":
         flags += [guard.second_clock(rounds.runs), guard.own_noise(rounds.every_time())]
         flags += guard.card_notes(rounds.states)
+    if isinstance(problem.entry, HostFunction) and to_reference < MUCH_FASTER:
+        flags.append(f"takes {to_reference:.0%} of the reference's time: are the kernels still those that are given?")
     if rounds.dropped:
         flags.append(f"{rounds.dropped} rounds were left out, because the card changed its clock within them")
     return [f for f in flags if f]

@@ -31,11 +31,18 @@ def table(records: Sequence[dict]) -> Table:
     out.add_column("points", justify="right", no_wrap=True)
     out.add_column("speed-up", justify="right", no_wrap=True)
     out.add_column("why", overflow="fold", ratio=1)
-    common = os.path.commonpath([os.path.dirname(r["submission"]) for r in records]) if records else ""
+    common = _common([os.path.dirname(r["submission"]) for r in records])
     for r in records:
         name = os.path.relpath(r["submission"], common) if common else r["submission"]
         out.add_row(plain(printable(name)), r["exercise"], _code(r), _points(r), _speedup(r), escape(_why(r)))
     return out
+
+
+def _common(folders: list[str]) -> str:
+    """The folder that all lie in; empty where some are named from the root and some from here."""
+    if len({os.path.isabs(folder) for folder in folders}) != 1:
+        return ""
+    return os.path.commonpath(folders)
 
 
 def detail(record: dict) -> Group:

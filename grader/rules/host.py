@@ -3,13 +3,14 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-from grader.evidence import Evidence
+from grader.evidence import Evidence, Timing
 from grader.program import Alloc, Copy, Free, Graph, GraphLaunch, GraphUpdate, Launch, Program, Sync, work_of
 from grader.rules.check import Check, failed, passed, unknown
 
 JUDGED = 64  # results; fewer may stay the same by chance
 HOSTS_SHARE = 0.5  # of the results: more must not be the host's. Less may be a part that the host chose to skip
 HINT = "The host may choose the calls by what it sees; the numbers in the results have to come from a kernel."
+LEAST_WORK = 0.9  # of the accesses of the kernels that are given
 Shape = tuple[int, int]  # blocks, threads
 Sizes = Mapping[str, int]
 
@@ -48,7 +49,8 @@ def as_given(
 ) -> Check:
     """Kernels are launched as the exercise says.
 
-    shapes: the allowed (blocks, threads); counts: or how many kernels of each have to run, by the sizes.
+    shapes: the allowed (blocks, threads); counts: or how many kernels of each have to run, by the sizes. All of them
+    together read and write about as often as the reference's do: one that does the others' work as well does it less.
     """
     sizes = {run.case.name: run.case.sizes for run in e.runs}
     if e.timing:
@@ -66,7 +68,24 @@ def as_given(
         for (grid, block), times in asked.items():
             if ran[grid, block] != times:
                 return failed(f"{name}: {ran[grid, block]} kernels run with {grid} blocks of {block}, not {times}")
+    if (work := _work(e.timing)) < LEAST_WORK:
+        return failed(
+            f"the kernels read and write {work:.0%} as often as those that are given",
+            "What is asked is the host's code: launch every kernel as it is given, on all of its data.",
+        )
     return passed("every kernel is launched as given")
+
+
+def _work(t: Timing | None) -> float:
+    """How often the submission's kernels access global memory, by how often the reference's do; 1 where nobody counts."""
+    ours, reference = (_accesses(t, side) for side in ("submission", "reference"))
+    return ours / reference if ours is not None and reference else 1.0
+
+
+def _accesses(t: Timing | None, side: str) -> float | None:
+    counters = t.sides[side].counters if t and side in t.sides else {}
+    found = [counters[name] for what in ("load", "store", "atomic") if (name := f"global_{what}_requests") in counters]
+    return sum(found) if found or "shared_requests" in counters else None
 
 
 def waits_for_results(e: Evidence) -> Check:

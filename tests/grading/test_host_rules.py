@@ -57,7 +57,7 @@ def evidence(*ops, late=(), **counters) -> Evidence:
     if counters:
         counters |= {"kernels_us": 10.0}
     run = CaseRun(CASE, {}, {}, (RunResult("A100", "modelled", late=late),))
-    sides = {"submission": Side(1e-3, counters, 1)}
+    sides = {"submission": Side(1e-3, counters, 1), "reference": Side(1e-3, {"global_load_requests": 100.0}, 1)}
     timing = Timing("A100", "modelled", CASE, sides, 2.0, (2.0, 2.0), 1.0, 1)
     return Evidence(None, Built({CASE.name: program(*ops)}), (run,), timing)
 
@@ -101,6 +101,9 @@ RULES = {
     "faults": (host.no_page_faults, (), {"faults_us": 500.0}, {}, False),
     "faults on a device that does not tell": (host.no_page_faults, (), {}, {}, None),
     "the shape as given": (host.as_given, (launch(),), {}, {"shapes": ((2, 32),)}, True),
+    "the work as given": (host.as_given, (launch(),), {"global_load_requests": 60.0, "global_store_requests": 30.0}, {}, True),
+    "less work": (host.as_given, (launch(),), {"global_load_requests": 60.0, "global_atomic_requests": 29.0}, {}, False),
+    "no work": (host.as_given, (launch(),), {"shared_requests": 0.0}, {}, False),
     "another shape": (host.as_given, (launch(grid=(4, 1, 1)),), {}, {"shapes": ((2, 32), (3, 32))}, False),
     "another shape in a graph": (host.as_given, (CAPTURED, GraphLaunch(0)), {}, {"shapes": ((3, 32),)}, False),
     "a flat shape asked, a grid of two dimensions": (

@@ -195,6 +195,12 @@ def test_names_are_as_long_as_they_differ(paths, names):
 # ---- files
 
 
+def test_submissions_named_from_here_and_from_the_root_are_shown_together():
+    text = shown(report.table([record("here/anna.py"), record("/there/ben.py"), record("carla.py")]))
+    assert "here/anna.py" in text and "/there/ben.py" in text
+    assert "one/anna.py" in shown(report.table([record("/all/one/anna.py"), record("/all/two/ben.py")]))
+
+
 def test_what_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     for path, why in (
