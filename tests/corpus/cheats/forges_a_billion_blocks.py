@@ -1,4 +1,4 @@
-# expect: MLE ends
+# expect: MLE finishes
 # exercise: 06_overlap
 # The recorded launch has so many blocks that the sanitizers cannot keep a note of each.
 from dataclasses import replace

@@ -1,4 +1,4 @@
-# expect: MLE ends
+# expect: MLE finishes
 # exercise: 06_overlap
 # 15 GB of the host's memory in the recording: a grader that fails gives no bad mark.
 from numba import cuda, float32
