@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 
 from grader.devices import DeviceLost, Run, parcel
+from grader.devices.turn import turn
 from grader.evidence import Fault, RunResult
 from grader.sandbox import Limits, SandboxError, Zygote, wire
 
@@ -47,7 +48,7 @@ class CudaDevice:
         self._about: dict | None = None
 
     def describe(self) -> dict:
-        """{"name", "kind", "cc", "driver", "spec"}."""
+        """{"name", "kind", "cc", "driver", "spec", "uuids"}."""
         if self._about is None:
             header, _ = self._ask({"describe": True}, [])
             self._about = header | {"kind": self.kind, "spec": self.spec}
@@ -65,8 +66,10 @@ class CudaDevice:
                 self._cubins[digest] = cubin
         request, blobs = parcel.pack(runs, guard=GUARD)
         request["cubins"] = {d: len(blobs) + i for i, d in enumerate(modules)}
+        cards = self.describe()["uuids"][: max((run.program.devices for run in runs), default=1)]
         try:
-            header, outputs = self._ask(request, [*blobs, *(self._cubins[d] for d in modules)])
+            with turn(cards):
+                header, outputs = self._ask(request, [*blobs, *(self._cubins[d] for d in modules)])
         except TimeoutError:
             return [RunResult(name, self.kind, fault=Fault("timeout", f"no end within {WALL_S:g} s on the GPU"))]
         results = parcel.unpack_reply(header, outputs, runs, self.kind)

@@ -173,10 +173,12 @@ def _about(ordinal: int) -> dict:
     # to 8 times as fast (A100: 156 against 19.5 TFLOP/s, NVIDIA A100 datasheet).
     bus_bytes = _attribute(device, "GLOBAL_MEMORY_BUS_WIDTH") / 8
     lanes = _lanes(cc) * _attribute(device, "MULTIPROCESSOR_COUNT")
+    there = range(ordinal, call(cu.cuDeviceGetCount))
     return {
         "name": name,
         "cc": list(cc),
-        "devices": call(cu.cuDeviceGetCount) - ordinal,
+        "devices": len(there),
+        "uuids": [bytes(call(cu.cuDeviceGetUuid, k).bytes).hex() for k in there],
         "driver": call(cu.cuDriverGetVersion),
         "memory_bytes_per_s": 2 * bus_bytes * _attribute(device, "MEMORY_CLOCK_RATE") * 1e3,
         "flop_per_s": 8 * 2 * lanes * _attribute(device, "CLOCK_RATE") * 1e3,
