@@ -803,3 +803,68 @@ x, out = cuda.device_array(N, np.float32), cuda.device_array(N, np.float32)
 fill[2, 32](x)
 double[1, N](x, out)
 assert np.array_equal(out.copy_to_host(), 2 * DATA)
+
+# %% memory that cuMemset fills, read as numbers
+# expect: silence
+
+x, out = cuda.device_array(N, np.float32), cuda.device_array(N, np.float32)
+driver.cuMemsetD8(x.__cuda_array_interface__["data"][0], 0, x.nbytes)
+double[1, N](x, out)
+assert not out.copy_to_host().any()
+
+# %% copy from device to device of what is written
+# expect: silence
+
+x, y, out = (cuda.device_array(N, np.float32) for _ in range(3))
+x.copy_to_device(DATA)
+y.copy_to_device(x)
+double[1, N](y, out)
+assert np.array_equal(out.copy_to_host(), 2 * DATA)
+
+# %% each thread reads only the half that its own block has written
+# expect: silence
+
+
+@cuda.jit
+def kernel(x, out):
+    i = cuda.grid(1)
+    x[i] = i
+    cuda.syncthreads()
+    other = cuda.blockIdx.x * cuda.blockDim.x + (cuda.threadIdx.x + 1) % cuda.blockDim.x
+    out[i] = x[other]
+
+
+x, out = cuda.device_array(N, np.float32), cuda.device_array(N, np.float32)
+kernel[2, N // 2](x, out)
+assert sorted(out.copy_to_host()) == list(range(N))
+
+# %% read only where a flag says that it is written
+# expect: silence
+
+
+@cuda.jit
+def kernel(x, written, out):
+    i = cuda.grid(1)
+    if i % 2:
+        x[i] = i
+        written[i] = 1
+    out[i] = x[i] if written[i] else float32(0)
+
+
+x, out = cuda.device_array(N, np.float32), cuda.device_array(N, np.float32)
+kernel[1, N](x, np.zeros(N, np.int32), out)
+assert np.array_equal(out.copy_to_host(), np.where(np.arange(N) % 2, DATA, 0))
+
+# %% counters that an atomic add starts from a memset's zero
+# expect: silence
+
+
+@cuda.jit
+def kernel(counts):
+    cuda.atomic.add(counts, cuda.threadIdx.x % 4, 1)
+
+
+counts = cuda.device_array(4, np.int32)
+driver.cuMemsetD32(counts.__cuda_array_interface__["data"][0], 0, 4)
+kernel[2, N](counts)
+assert counts.copy_to_host().tolist() == [N // 2] * 4

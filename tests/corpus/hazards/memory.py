@@ -853,3 +853,48 @@ def kernel(out):
 out = np.zeros(7, np.int32)
 kernel[1, 1, 0, 28](out)
 assert out.tolist() == [99, 1, 1, 99, 2, 2, 99]
+
+# %% guarded tail of a grid that is larger than the array
+# expect: silence
+
+
+@cuda.jit
+def kernel(x, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        out[i] = x[x.size - 1 - i]
+
+
+out = np.zeros(N, np.float32)
+kernel[4, 64](DATA, out)
+assert np.array_equal(out, DATA[::-1])
+
+# %% index from the end, which numba wraps
+# expect: silence
+
+
+@cuda.jit
+def kernel(x, out):
+    i = cuda.grid(1)
+    if 0 < i <= x.size:
+        out[i - 1] = x[-i]
+
+
+out = np.zeros(N, np.float32)
+kernel[4, 64](DATA, out)
+assert np.array_equal(out, DATA[::-1])
+
+# %% every second element of a slice that ends with the array
+# expect: silence
+
+
+@cuda.jit
+def kernel(x, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = x[i]
+
+
+out = np.zeros(N // 2, np.float32)
+kernel[1, 64](cuda.to_device(DATA)[1::2], out)
+assert np.array_equal(out, DATA[1::2])

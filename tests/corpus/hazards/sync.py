@@ -1087,3 +1087,41 @@ def kernel(out):
 out = np.zeros(32, np.int32)
 kernel[1, N](out)
 assert (out == np.arange(32)[::-1]).all()
+
+# %% loop whose count is the same for all threads of a block
+# expect: silence
+
+
+@cuda.jit
+def kernel(counts, out):
+    tile = cuda.shared.array(64, int32)
+    t, total = cuda.threadIdx.x, 0
+    for k in range(counts[cuda.blockIdx.x]):
+        tile[t] = t + k
+        cuda.syncthreads()
+        total += tile[63 - t]
+        cuda.syncthreads()
+    out[cuda.grid(1)] = total
+
+
+out = np.zeros(2 * N, np.int32)
+kernel[2, N](np.array([0, 3], np.int32), out)
+assert out[:N].tolist() == [0] * N and out[N:].tolist() == [3 * (63 - t) + 3 for t in range(N)]
+
+# %% barrier in a branch that a whole block takes
+# expect: silence
+
+
+@cuda.jit
+def kernel(out):
+    tile = cuda.shared.array(64, int32)
+    t = cuda.threadIdx.x
+    if cuda.blockIdx.x == 1:
+        tile[t] = t
+        cuda.syncthreads()
+        out[t] = tile[63 - t]
+
+
+out = np.zeros(N, np.int32)
+kernel[2, N](out)
+assert (out == np.arange(N)[::-1]).all()
