@@ -9,6 +9,7 @@ inputs: what kernels compute follows them.
 import re
 from collections.abc import Sequence, Set
 from dataclasses import replace
+from itertools import zip_longest
 
 import numpy as np
 
@@ -86,14 +87,18 @@ def made_of_inputs(program: Program, other: Program) -> int:
     own = [op.blob for op in program.ops if isinstance(op, HostWrite | Copy) and op.blob is not None]
     own += [buffer.initial for buffer in program.buffers if buffer.initial is not None]
     carried = sum(len(program.blobs[blob]) for blob in own if program.blobs[blob] not in known)
-    new = _WORD * len(_parameters(program) - _parameters(other))
-    return carried + max(new, _in_code(program, other) + _chosen(program, other) - FREE)
+    asked, theirs = _asked(program), _asked(other)
+    new = _WORD * len(_parameters(asked) - _parameters(theirs))
+    return carried + max(new, _in_code(program, other) + _chosen(asked, theirs) - FREE)
 
 
-def _parameters(program: Program) -> set[bytes]:
+def _parameters(asked: list) -> set[bytes]:
     """Every word that is a parameter of some kernel, but for addresses."""
-    launches = (work for work in _asked(program) if isinstance(work, Launch))
-    return {work.args[k : k + _WORD] for work in launches for k in range(0, len(work.args), _WORD)}
+    return {word for work in asked if isinstance(work, Launch) for word in _words(work.args)}
+
+
+def _words(args: bytes) -> list[bytes]:
+    return [args[k : k + _WORD] for k in range(0, len(args), _WORD)]
 
 
 def _in_code(program: Program, other: Program) -> int:
@@ -102,21 +107,18 @@ def _in_code(program: Program, other: Program) -> int:
     return sum(8 * len(_NUMBER.findall(ptx)) for ptx in _modules(program) if ptx not in known)
 
 
-def _chosen(program: Program, other: Program) -> int:
+def _chosen(asked: list, theirs: list) -> int:
     """Bytes of parameters, places and order: of operations that the other program does not have."""
-    theirs = _asked(other)
-    known, launches, chosen = set(theirs), [work for work in theirs if isinstance(work, Launch)], 0
-    nth = 0
-    for work in _asked(program):
-        if isinstance(work, Launch):
-            like = launches[min(nth, len(launches) - 1)].args if launches else b""
-            nth += 1
-        if work in known:
-            continue
-        chosen += _WORD
-        if isinstance(work, Launch):
-            words = range(0, len(work.args), _WORD)
-            chosen += sum(_WORD for k in words if work.args[k : k + _WORD] != like[k : k + _WORD])
+    known, chosen, nth = set(theirs), 0, 0
+    launches = [_words(work.args) for work in theirs if isinstance(work, Launch)] or [[]]
+    for work in asked:
+        launched = isinstance(work, Launch)
+        if work not in known:
+            chosen += _WORD
+            if launched:
+                own, like = _words(work.args), launches[min(nth, len(launches) - 1)]
+                chosen += _WORD * sum(a != b for a, b in zip_longest(own, like[: len(own)]))
+        nth += launched
     return chosen
 
 
