@@ -14,7 +14,8 @@ from cuda.bindings import driver as cu
 from grader import program as p
 from grader.devices.driver import DeviceError, call
 from grader.devices.memory import Memory
-from grader.devices.steps import Contexts, Step, Steps, pooled, synchronize
+from grader.devices.stage import Contexts, Stage
+from grader.devices.steps import Step, Steps, synchronize
 from grader.program import Launch, Program, work_of
 
 
@@ -85,68 +86,36 @@ class Player:
         flush: bytes that are written just before, to empty the L2 cache and to keep the launch queue ahead of the GPU;
         0: nobody looks at the time, so what the host waits for may come in the order that hides least mistakes.
         """
-        # Pools of pinned and managed memory cost next to nothing: what comes from one is there from the start.
-        later = {o.buffer for o in program.ops if isinstance(o, p.Alloc) and not pooled(program, o)}
         contexts = self._on(program.devices)
         functions = {}
         for device in contexts.each():
             functions |= self._load(program, device)
-        memory = []
-        for i, b in enumerate(program.buffers):
-            contexts.use(b.device)
-            memory.append(Memory(b, guard, i in later))
-        contexts.use(0)
-        scratch = Memory(p.Buffer(flush, "device", "temp"), 0) if flush else None
-        streams = []
-        for i, kind in enumerate(program.streams):
-            contexts.use(program.device_of_stream(i))
-            streams.append(_stream(kind, program.priorities[i] if program.priorities else 0))
-        contexts.use(0)
-        steps = Steps(program, memory, streams, functions, contexts, self.ordinal, not flush, self.watcher.busy)
-        try:
-            for i, (b, m) in enumerate(zip(program.buffers, memory, strict=True)):
-                if i in later:
-                    continue
-                contexts.use(b.device)
-                contents = inputs.get(b.name) if b.role in ("input", "inout") else None
-                m.prepare(program.blobs[b.initial] if b.initial is not None else contents, poison)
-                if b.name and b.kind != "pageable":
-                    self.watcher.name(m.address, f"array {b.name} of shape {b.shape}")
-            contexts.use(0)
-            prepared = steps.prepare()
-            for _ in contexts.each():
-                call(cu.cuCtxSynchronize)
-            begun = time.perf_counter()
-            if program.clock == "host":
-                seconds, late = self._by_the_hosts_clock(program, prepared, memory, streams, contexts, scratch)
-            else:
-                seconds, late = self._between_events(program, prepared, streams, scratch), ()
-            host_seconds = time.perf_counter() - begun
-            outputs = {n: memory[i].read() for n, i in program.named("output", "inout").items()}
-            changed = tuple(n for n, i in program.named("input").items() if memory[i].read() != inputs[n])
-            overrun = tuple(b.name for b, m in zip(program.buffers, memory, strict=True) if not m.guards_intact())
-        finally:
-            steps.close()
-            for b, m in zip(program.buffers, memory, strict=True):
-                contexts.use(b.device)
-                m.free()
-            for i, (stream, kind) in enumerate(zip(streams, program.streams, strict=True)):
-                contexts.use(program.device_of_stream(i))
-                if kind.endswith("blocking"):
-                    cu.cuStreamDestroy(stream)
-            contexts.use(0)
-            if scratch:
-                scratch.free()
-        return Played(outputs, seconds, host_seconds, overrun, changed, late)
+        with Stage(program, contexts, guard, flush) as stage:
+            stage.prepare(inputs, poison, self.watcher.name)
+            steps = Steps(program, stage, functions, self.ordinal, not flush, self.watcher.busy)
+            try:
+                prepared = steps.prepare()
+                for _ in contexts.each():
+                    call(cu.cuCtxSynchronize)
+                take = self._by_the_hosts_clock if program.clock == "host" else self._between_events
+                begun = time.perf_counter()
+                seconds, late = take(program, prepared, stage)
+                host_seconds = time.perf_counter() - begun
+                outputs, after = stage.read("output", "inout"), stage.read("input")
+                changed = tuple(n for n, contents in after.items() if contents != inputs[n])
+                return Played(outputs, seconds, host_seconds, stage.overrun(), changed, late)
+            finally:
+                steps.close()
 
-    def _between_events(self, program: Program, steps: list[Step], streams: list, scratch: Memory | None) -> float:
-        """Seconds between two events: the launch queue is ahead of the GPU, so the host's time does not count."""
+    def _between_events(self, program: Program, steps: list[Step], stage: Stage) -> tuple[float, tuple[str, ...]]:
+        """(seconds between two events, nothing too late): the launch queue is ahead of the GPU, so the host's time does
+        not count."""
         start, end = (call(cu.cuEventCreate, 0) for _ in range(2))
-        if scratch:
-            call(cu.cuMemsetD8Async, scratch.address, 0, scratch.nbytes, 0)
+        if stage.scratch:
+            call(cu.cuMemsetD8Async, stage.scratch.address, 0, stage.scratch.nbytes, 0)
         self.watcher.mark()
         call(cu.cuEventRecord, start, 0)
-        apart = [s for s, kind in zip(streams, program.streams, strict=True) if kind == "non-blocking"]
+        apart = [s for s, kind in zip(stage.streams, program.streams, strict=True) if kind == "non-blocking"]
         for stream in apart:
             call(cu.cuStreamWaitEvent, stream, start, 0)
         for step in steps:
@@ -161,25 +130,17 @@ class Player:
         seconds = call(cu.cuEventElapsedTime, start, end) * 1e-3
         for event in (start, end, *dones):
             cu.cuEventDestroy(event)
-        return seconds
+        return seconds, ()
 
-    def _by_the_hosts_clock(
-        self,
-        program: Program,
-        steps: list[Step],
-        memory: list[Memory],
-        streams: list,
-        contexts: Contexts,
-        scratch: Memory | None,
-    ) -> tuple[float, tuple[str, ...]]:
+    def _by_the_hosts_clock(self, program: Program, steps: list[Step], stage: Stage) -> tuple[float, tuple[str, ...]]:
         """(seconds from before the first call until the device has nothing left to do, outputs that came too late).
 
         The device is idle at both ends, so an event there takes the host's time.
         """
-        timed = scratch is not None
+        timed = stage.scratch is not None
         start, end = (call(cu.cuEventCreate, 0) for _ in range(2))
         if timed:
-            call(cu.cuMemsetD8Async, scratch.address, 0, scratch.nbytes, 0)
+            call(cu.cuMemsetD8Async, stage.scratch.address, 0, stage.scratch.nbytes, 0)
             call(cu.cuCtxSynchronize)
         self.watcher.mark()
         call(cu.cuEventRecord, start, 0)
@@ -193,16 +154,16 @@ class Player:
                 step()
         late: tuple[str, ...] = ()
         if not timed:
-            at_host = {n: i for n, i in program.named("output", "inout").items() if self._reachable(memory[i])}
-            before = {n: memory[i].read() for n, i in at_host.items()}
-        for device in contexts.each():
-            own = [s for i, s in enumerate(streams) if program.device_of_stream(i) == device]
+            at_host = {n: i for n, i in program.named("output", "inout").items() if self._reachable(stage.memory[i])}
+            before = {n: stage.memory[i].read() for n, i in at_host.items()}
+        for device in stage.contexts.each():
+            own = [s for i, s in enumerate(stage.streams) if program.device_of_stream(i) == device]
             synchronize(own, backwards=not timed)
         call(cu.cuEventRecord, end, 0)
         call(cu.cuCtxSynchronize)
         self.watcher.mark()
         if not timed:
-            late = tuple(n for n, i in at_host.items() if memory[i].read() != before[n])
+            late = tuple(n for n, i in at_host.items() if stage.memory[i].read() != before[n])
         seconds = call(cu.cuEventElapsedTime, start, end) * 1e-3
         for event in (start, end):
             cu.cuEventDestroy(event)

@@ -1,42 +1,19 @@
 """A program's operations as driver calls, prepared so that between two of them little else happens."""
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from cuda.bindings import driver as cu
 
 from grader import program as p
 from grader.devices.driver import call, pointer
-from grader.devices.memory import Memory
+from grader.devices.stage import Stage, pooled
 from grader.program import Copy, Fill, Launch, Place, Program
 
 Step = Callable[[], object]
 _HOST, _DEVICE = cu.CUmemorytype.CU_MEMORYTYPE_HOST, cu.CUmemorytype.CU_MEMORYTYPE_DEVICE
 _FILLS = {1: cu.cuMemsetD8Async, 2: cu.cuMemsetD16Async, 4: cu.cuMemsetD32Async}
 _FILLS_2D = {1: cu.cuMemsetD2D8Async, 2: cu.cuMemsetD2D16Async, 4: cu.cuMemsetD2D32Async}
-
-
-class Contexts:
-    """The primary contexts of the devices that a program uses, the first of which is the player's own."""
-
-    def __init__(self, contexts: list):
-        self._all, self._current = contexts, 0
-
-    def use(self, device: int) -> None:
-        """What is asked for next, is asked of this device."""
-        if device != self._current:
-            call(cu.cuCtxSetCurrent, self._all[device])
-            self._current = device
-
-    def each(self) -> Iterator[int]:
-        """Every device in turn, and then the first again."""
-        for device in range(len(self._all)):
-            self.use(device)
-            yield device
-        self.use(0)
-
-    def __getitem__(self, device: int):
-        return self._all[device]
 
 
 def synchronize(streams: list, backwards: bool) -> None:
@@ -47,40 +24,33 @@ def synchronize(streams: list, backwards: bool) -> None:
     call(cu.cuCtxSynchronize)
 
 
-def pooled(program: Program, op: p.Alloc | p.Free) -> bool:
-    """It is about memory of the host's from a pool."""
-    return op.stream is not None and program.buffers[op.buffer].kind != "device"
-
-
 class Steps:
     """What is there while a program runs: its memory, streams, events and graphs."""
 
     def __init__(
         self,
         program: Program,
-        memory: list[Memory],
-        streams: list,
+        stage: Stage,
         functions: dict,
-        contexts: Contexts,
         ordinal: int,
         backwards: bool,
         busy: Callable[[int], None],
     ):
         self._busy = busy  # told of bytes that the host itself has copied or written
         self._backwards = backwards  # see `synchronize`
-        self._program, self._memory, self._streams = program, memory, streams
-        self._streams_on = program.stream_devices or (0,) * len(streams)
+        self._program, self._memory, self._streams = program, stage.memory, stage.streams
+        self._streams_on = program.stream_devices or (0,) * len(stage.streams)
         self._functions = functions  # (device, module, kernel) -> CUfunction, [(offset, size)] of its parameters
-        self._contexts, self._ordinal = contexts, ordinal
+        self._contexts, self._ordinal = stage.contexts, ordinal
         self._device = 0  # of the operation that is prepared
         self._peers: set[tuple[int, int]] = set()
         on = {op.event: program.device_of(op) for op in program.ops if isinstance(op, p.Record)}
         self._event_devices = on
         self._events = {}
         for number, device in on.items():
-            contexts.use(device)
+            stage.contexts.use(device)
             self._events[number] = call(cu.cuEventCreate, 2)
-        contexts.use(0)
+        stage.contexts.use(0)
         self._recorded: set[int] = set()
         self._execs: dict[int, object] = {}
         self._graph_devices: dict[int, int] = {}
