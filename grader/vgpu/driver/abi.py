@@ -119,6 +119,7 @@ def callback(row: Entry, default_stream: int):
     """The ctypes callback for a row. `default_stream`: what stream handle 0 means to this client."""
     from grader.vgpu.driver import state
     from grader.vgpu.driver.clock import CLOCK
+    from grader.vgpu.driver.memory import drop_unmapped
     from grader.vgpu.driver.paging import settle
 
     function, current, initialised = row.function, row.context, row.init
@@ -144,6 +145,7 @@ def callback(row: Entry, default_stream: int):
                     args.append(state.current_context())
                 for k, convert in ins:
                     args.append(convert(raw[k], default_stream) if convert else raw[k])
+                drop_unmapped()
                 settle()
                 before = CLOCK.host_us
                 result = function(*args)

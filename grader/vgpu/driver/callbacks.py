@@ -12,6 +12,7 @@ import threading
 import time
 
 from grader.vgpu.driver.abi import LOCK
+from grader.vgpu.driver.memory import drop_unmapped
 from grader.vgpu.driver.queue import Op, complete
 
 DELAY_S = 0.02
@@ -43,4 +44,5 @@ def _work(wake: threading.Condition) -> None:
         with wake:
             ready, _waiting[:] = list(_waiting), []
         with LOCK:
+            drop_unmapped()
             complete(*ready)

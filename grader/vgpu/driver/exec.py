@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 from dataclasses import dataclass
 from typing import ClassVar
@@ -52,7 +53,7 @@ def run_steps(steps: list[Step], op: Op, ready: float) -> float:
     branching = op.branching or any(k - 1 not in step.after for k, step in enumerate(steps) if k)
     for step in steps:
         inner = Op(op.stream, step.work, [ops[k] for k in step.after], ready)
-        inner.numbers, inner.branching = numbers, branching
+        inner.numbers, inner.branching, inner.outer = numbers, branching, op.outer or op
         WATCH.node(inner, op, next(numbers), inner.deps)
         if step.enabled:
             inner.submit_us = inner.ready_us + GRAPH_GAP_US
@@ -64,6 +65,10 @@ def run_steps(steps: list[Step], op: Op, ready: float) -> float:
     return max((inner.end_us for inner in ops), default=ready)
 
 
+def _parts(steps: list[Step]) -> list[Work]:
+    return [part for step in steps if step.enabled for part in step.work.parts()]
+
+
 @dataclass
 class GraphLaunch(Work):
     """The launch of an instantiated graph, as it was when it was launched."""
@@ -73,7 +78,7 @@ class GraphLaunch(Work):
     kind: ClassVar[str] = "graph"
 
     def parts(self) -> list[Work]:
-        return [step.work for step in self.steps if step.enabled]
+        return _parts(self.steps)
 
     def waits_for(self) -> list[Op]:
         return [op for part in self.parts() for op in part.waits_for()]
@@ -98,9 +103,17 @@ class ChildGraph(Work):
     kind: ClassVar[str] = "graph"
     node_type: ClassVar[int] = 4
 
+    @functools.cached_property
+    def steps(self) -> list[Step]:
+        """What runs. The graph in an instantiated graph is a copy of its own, which nobody changes."""
+        return steps_of(self.graph)
+
+    def parts(self) -> list[Work]:
+        return _parts(self.steps)
+
     def run(self, op) -> None:
         op.start_us = op.ready_us
-        op.end_us = run_steps(steps_of(self.graph), op, op.start_us)
+        op.end_us = run_steps(self.steps, op, op.start_us)
 
     def describe(self) -> dict:
         return {"op": "child", "nodes": describe(steps_of(self.graph))}

@@ -5,8 +5,8 @@ in SIGSEGV, whose handler notes address and kind of the access, opens the leaf o
 that the access is made again and succeeds. The handler is a few lines of machine code and needs no Python. Addresses
 that are nobody's are handed on to whoever had the signal before.
 
-A *guarded* range is opened as a whole, and its note says where in the program the access was made: the handler has
-faulthandler write the thread's stack into a pipe, which needs no lock of the interpreter either.
+The note about a *guarded* range says where in the program the access was made: the handler has faulthandler write the
+thread's stack into a pipe, which needs no lock of the interpreter either.
 
 A system call does not fault: given a protected buffer it returns EFAULT ("Bad address"). Before it is handed to one,
 prefetch a managed array to the host, or copy it; a guarded one is still under way: wait for that first.
@@ -14,9 +14,12 @@ prefetch a managed array to the host, or copy it; a guarded one is still under w
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
+import fcntl
 import functools
+import mmap
 import os
 import re
 import signal
@@ -26,20 +29,23 @@ import numpy as np
 
 LEAF = 64 << 10  # bytes that are opened at a time
 NONE, READ, WRITE = 0, 1, 3  # PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE
-WHOLE = 1 << 62  # the same for a guarded range
+NOTED, GUARDED, BOTH = range(3)  # what is kept of an access to a range: a note, one with the stack, each of them
 RANGES, _NOTES = 1024, 1 << 18  # ranges of each kind
+_ROW = 5  # words of a range in the table
+_PIPE_BYTES = 1 << 20  # of stacks between two calls of the driver; what an unprivileged process may ask for
 # Where Linux for x86-64 puts the faulting address in siginfo_t, and the page-fault error code in ucontext_t: bit 1 of
 # it says that the access was a write (arch/x86/include/uapi/asm/sigcontext.h, Intel SDM volume 3, section 4.7).
 _SI_ADDR, _REG_ERR = 16, 192
+_MS_ASYNC = 1
 _SA_SIGINFO, _SA_ONSTACK, _SA_NODEFER = 0x4, 0x08000000, 0x40000000
 
 # Address of the table in use; notes; the address of the last fault that was nobody's; guarded notes; a lock; the signal
 # whose handler writes the stack, and the handler; the pipe.
 _words = np.zeros(8, np.int64)
 _TABLE, _NOTED, _FOREIGN, _GUARDED, _LOCK, _SIGNAL, _WRITER, _PIPE = range(8)
-# Two tables, of which one is in use: number of ranges, then of each its first address, end, protection after a read and
-# bytes that are opened at a time.
-_tables = np.zeros((2, 1 + 4 * 2 * RANGES), np.int64)
+# Two tables, of which one is in use: number of ranges, then of each its first address, end, protection after a read,
+# bytes that are opened at a time, and what is kept.
+_tables = np.zeros((2, 1 + _ROW * 2 * RANGES), np.int64)
 _ranges: dict[str, list] = {"managed": [], "guard": []}
 _notes = np.zeros(_NOTES, np.int64)  # address << 1 | written
 _MARK = b"\0\1guard\0"  # before each guarded note in the pipe
@@ -69,7 +75,7 @@ search:
   %more = icmp ult i64 %k, %n
   br i1 %more, label %look, label %foreign
 look:
-  %words = mul i64 %k, 4
+  %words = mul i64 %k, {row}
   %row = getelementptr i64, ptr %table, i64 %words
   %firstp = getelementptr i64, ptr %row, i64 1
   %first = load i64, ptr %firstp
@@ -95,6 +101,8 @@ ours:
   %protection = trunc i64 %wide to i32
   %leafp = getelementptr i64, ptr %row, i64 4
   %leaf = load i64, ptr %leafp
+  %keptp = getelementptr i64, ptr %row, i64 5
+  %kept = load i64, ptr %keptp
   %mask = sub i64 %leaf, 1
   %offset = sub i64 %address, %first
   %inside_leaf = and i64 %offset, %mask
@@ -106,8 +114,8 @@ ours:
   %opened = call i32 @mprotect(i64 %start, i64 %length, i32 %protection)
   %shifted = shl i64 %address, 1
   %entry_word = or i64 %shifted, %written
-  %is_guarded = icmp eq i64 %leaf, {whole}
-  br i1 %is_guarded, label %lock, label %count
+  %only_note = icmp eq i64 %kept, {only_note}
+  br i1 %only_note, label %count, label %lock
 lock:
   %taken = cmpxchg ptr inttoptr (i64 {lock} to ptr), i64 0, i64 1 seq_cst seq_cst
   %mine = extractvalue {{ i64, i1 }} %taken, 1
@@ -127,7 +135,8 @@ guarded:
   call void %writer(i32 %stack_signal)
   store i64 1, ptr inttoptr (i64 {guarded} to ptr)
   store atomic i64 0, ptr inttoptr (i64 {lock} to ptr) seq_cst, align 8
-  br label %done
+  %both = icmp eq i64 %kept, {both}
+  br i1 %both, label %count, label %done
 count:
   %at = load i64, ptr inttoptr (i64 {noted} to ptr)
   %room = icmp ult i64 %at, {notes_limit}
@@ -158,6 +167,7 @@ done:
 def _libc():
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mprotect.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
+    libc.msync.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
     libc.sigaction.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
     return libc
 
@@ -177,7 +187,8 @@ def _handler() -> int:
         )
     }  # fmt: skip
     text = _HANDLER.format(
-        **words, si_addr=_SI_ADDR, reg_err=_REG_ERR, notes=_notes.ctypes.data, notes_limit=_NOTES, whole=WHOLE,
+        **words, si_addr=_SI_ADDR, reg_err=_REG_ERR, notes=_notes.ctypes.data, notes_limit=_NOTES,
+        row=_ROW, only_note=NOTED, both=BOTH,
         record=_record.ctypes.data, record_word=_record.ctypes.data + 8, sigsegv=signal.SIGSEGV.value,
         earlier=ctypes.addressof(_earlier_action),
     )  # fmt: skip
@@ -199,9 +210,9 @@ def _install() -> None:
     _libc().sigaction(signal.SIGSEGV, _handler_action, None)
 
 
-def watch(kind: str, ranges: list[tuple[int, int, int, int]]) -> None:
-    """From now on these of the kind, "managed" or "guard", are ours: (first address, end, what a read opens for, LEAF or
-    WHOLE), on page boundaries.
+def watch(kind: str, ranges: list[tuple[int, int, int, int, int]]) -> None:
+    """From now on these of the kind, "managed" or "guard", are ours: (first address, end, what a read opens for, bytes that
+    are opened at a time, a power of two of pages; what is kept), on page boundaries.
 
     Raises MemoryError for more ranges than there is room for.
     """
@@ -211,7 +222,7 @@ def watch(kind: str, ranges: list[tuple[int, int, int, int]]) -> None:
     ranges = [row for rows in _ranges.values() for row in rows]
     table = _tables[int(_words[_TABLE] == _tables[0].ctypes.data)]  # the one that no thread is reading
     table[0] = len(ranges)
-    table[1 : 1 + 4 * len(ranges)] = np.array(ranges, np.int64).reshape(-1)
+    table[1 : 1 + _ROW * len(ranges)] = np.array(ranges, np.int64).reshape(-1)
     _words[_TABLE] = table.ctypes.data
     if ranges:
         _install()
@@ -221,6 +232,12 @@ def protect(address: int, nbytes: int, protection: int) -> None:
     """mprotect. Raises OSError."""
     if _libc().mprotect(address, nbytes, protection):
         raise OSError(ctypes.get_errno(), f"mprotect of {nbytes} bytes at {address:#x} failed")
+
+
+def is_mapped(address: int, nbytes: int) -> bool:
+    """Whether memory is there: the program may have given it back to the system."""
+    first = address // mmap.PAGESIZE * mmap.PAGESIZE
+    return _libc().msync(first, address + nbytes - first, _MS_ASYNC) == 0  # it does nothing but look (msync(2), ENOMEM)
 
 
 def noted() -> bool:
@@ -249,7 +266,7 @@ def can_guard() -> bool:
     free = [n for n in range(signal.SIGRTMAX, signal.SIGRTMIN, -1) if signal.getsignal(n) == signal.SIG_DFL]
     if not free:
         return False
-    _read_end, end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    _read_end, end = _pipe()
     # Registered for a signal that nobody sends: what is wanted is the C function that then stands in the table.
     faulthandler.register(free[0], file=end, all_threads=False, chain=False)
     action = ctypes.create_string_buffer(len(_handler_action))
@@ -259,11 +276,18 @@ def can_guard() -> bool:
     return True
 
 
+def _pipe() -> tuple[int, int]:
+    ends = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    with contextlib.suppress(OSError):  # a smaller one loses the last of many touches
+        fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    return ends
+
+
 def _after_fork() -> None:
     """The child gets a pipe of its own under the same numbers."""
     _words[_LOCK] = _words[_GUARDED] = 0
     if _words[_WRITER]:
-        for fresh, old in zip(os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC), (_read_end, int(_words[_PIPE])), strict=True):
+        for fresh, old in zip(_pipe(), (_read_end, int(_words[_PIPE])), strict=True):
             os.dup2(fresh, old, inheritable=False)
             os.close(fresh)
 

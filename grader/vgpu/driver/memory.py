@@ -100,11 +100,29 @@ class Allocation:
         paging.drop(self)
         GUARD.drop(self)
         driver.allocations.pop(self.address, None)
+        _registered.pop(self, None)
         WATCH.gone(self)
         if self.kind == "device":
             self.context.device.used_bytes -= self.nbytes
         if self.pool is not None:
             self.pool.returned(self.nbytes)
+
+
+_registered: dict[Allocation, None] = {}
+_unmapped: dict[
+    int, None
+] = {}  # addresses of what was registered when the program gave it back, and nobody was told yet
+
+
+def drop_unmapped() -> None:
+    """Forget registered memory that the program has given back to the system, before anything reads it. Whoever was
+    going to use it finds it freed.
+    """
+    for allocation in list(_registered):
+        if not faulting.is_mapped(allocation.address, allocation.nbytes):
+            _unmapped[allocation.address] = None
+            _tell_free(allocation)
+            allocation.release()
 
 
 def leaks() -> list:
@@ -146,6 +164,9 @@ def require(address: int, nbytes: int, context: Context) -> None:
     allocation = find(address)
     if allocation is None or address + nbytes > allocation.end:
         why = f"a queued copy or memset of {nbytes} bytes at {address:#x} found that memory freed when it was executed"
+        if context.memory.find_freed(address) is not None and _unmapped:
+            _unmapped.clear()
+            why += ", and it was still page-locked: unregister it first (cuMemHostUnregister), which waits"
         say(why)
         _report("use after free", why)
         raise CudaError(errors.ILLEGAL_ADDRESS)
@@ -411,6 +432,8 @@ def mem_host_register(ctx, address, nbytes, flags):
         raise CudaError(errors.HOST_MEMORY_ALREADY_REGISTERED)
     ctx.memory.register(address, nbytes)
     allocation = Allocation(ctx, address, nbytes, "registered", flags=flags | HOST_DEVICEMAP)
+    _registered[allocation] = None
+    _unmapped.pop(address, None)
     if recorder.recording():
         _tell_allocation(allocation)
 
@@ -422,6 +445,11 @@ def mem_host_unregister(address):
     _unsafe()
     allocation = driver.allocations.get(address)
     if allocation is None or allocation.kind != "registered":
+        if address in _unmapped:
+            del _unmapped[address]
+            why = f"the program has freed the memory at {address:#x}, which is page-locked: unregister it first"
+            _report("invalid free", why)
+            raise CudaError(errors.HOST_MEMORY_NOT_REGISTERED, why)
         raise CudaError(errors.HOST_MEMORY_NOT_REGISTERED)
     _free(allocation)
 

@@ -84,6 +84,11 @@ class Pages:
             return np.where(away, WRITE, NONE)
         return np.where((self.where == bit) | away, WRITE, np.where(has, READ, NONE))
 
+    def for_host(self) -> np.ndarray:
+        """The same of the host, which leaves what is under way alone."""
+        limit = GUARD.limit(self.allocation)
+        return self.allowed(HOST) if limit is None else np.minimum(self.allowed(HOST), limit)
+
     def reached(self, bit: int) -> np.ndarray:
         """The leaves that a processor does not have and uses where they are. No host reaches into a device over PCIe."""
         elsewhere = (self.where != 0) & (self.where & bit == 0)
@@ -122,10 +127,20 @@ def drop(allocation) -> None:
         _watch()
 
 
-def _watch() -> None:
+def _watch(guarded: bool = True) -> None:
+    """guarded: the host's touches of what is under way are told to `guard`."""
     faulting.watch(
         "managed",
-        [(p.first, p.end, READ if "read_mostly" in p.allocation.advice else WRITE, LEAF) for p in _live.values()],
+        [
+            (
+                p.first,
+                p.end,
+                READ if "read_mostly" in p.allocation.advice else WRITE,
+                LEAF,
+                faulting.BOTH if guarded and GUARD.limit(p.allocation) is not None else faulting.NOTED,
+            )
+            for p in _live.values()
+        ],
     )
 
 
@@ -145,6 +160,12 @@ def settle() -> None:
     GUARD.settle()
     if not faulting.noted():
         return
+    _settle()
+    if not _depth:
+        _close()  # touched again, it is noted again
+
+
+def _settle() -> None:
     for pages, leaf, written in _notes():
         moved = _touch(pages, leaf, written, HOST)
         if moved is None:
@@ -198,7 +219,14 @@ def _close() -> None:
     """Protect from the host what it does not have."""
     _watch()
     for pages in _live.values():
-        pages.protect(pages.allowed(HOST))
+        pages.protect(pages.for_host())
+
+
+def limited(allocation) -> None:
+    """What is under way of managed memory has changed."""
+    if not _depth and allocation.pages is not None:
+        _watch()
+        allocation.pages.protect(allocation.pages.for_host())
 
 
 @contextmanager
@@ -208,7 +236,7 @@ def kernel(device) -> Iterator[Faults]:
     if not _live:
         yield faults
         return
-    _watch()
+    _watch(guarded=False)
     tight = sum(len(p.where) for p in _live.values()) * LEAF > _room(device)  # a leaf may go before it is touched
     for pages in _live.values():
         pages.protect(pages.allowed(2 << device.ordinal, tight))

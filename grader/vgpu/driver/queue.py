@@ -37,6 +37,7 @@ class Op:
         "done",
         "end_us",
         "numbers",
+        "outer",
         "point",
         "polled",
         "seq",
@@ -54,6 +55,7 @@ class Op:
         self.done = False
         self.polled = False  # a query has answered "not ready" for it
         self.point = None  # its place in the order of the program, where racecheck watches
+        self.outer = None  # the graph launch of which it is a node
         self.numbers = None  # of a graph launch: those that its nodes get
         self.branching = False  # nodes of its graph launch are not all in one order
         self.submit_us = submit_us

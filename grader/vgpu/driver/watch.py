@@ -144,12 +144,14 @@ class Watch:
     # ------------------------------------------------------------------ when it runs
     def run(self, op, work) -> None:
         """Run a piece of work, which is an operation or a node of a graph, and compare it with the others."""
-        if op.point is None:
-            work.run(op)
-            return
-        changes = self._release(work)
+        suspected = GUARD.suspects(op, work)
+        changes = [] if op.point is None else self._release(work)
         accesses = [] if work.observed else self._compare(op, work, changes)  # first: a free ends a history
         work.run(op)
+        if suspected:
+            GUARD.judge(op, work, work.accesses(op))
+        if op.point is None:
+            return
         if work.observed:
             accesses = self._compare(op, work, changes)
         for allocation, access, _ in accesses if self._held else ():
@@ -160,7 +162,7 @@ class Watch:
 
     def _compare(self, op, work, changes: list) -> list:
         """Report what the operation's accesses race with. -> (allocation, Access, name) of each, if anybody asks."""
-        if not changes and not self._held and not self._concurrent(op):
+        if op.point is None or (not changes and not self._held and not self._concurrent(op)):
             return []
         accesses = list(work.accesses(op))
         for allocation, access, name in accesses:
@@ -198,11 +200,12 @@ class Watch:
 
     def _refresh(self, allocation, access) -> None:
         """What an operation has written is no change of the host's."""
-        for held in self._held:
-            if held.allocation is not allocation:
-                continue
-            for extents in (access.writes, access.atomics):
-                held.take(extents)
+        for extents in (access.writes, access.atomics):
+            if extents:
+                first, end = int(extents.starts[0]), int(extents.ends[-1])
+                for held in self._held:
+                    if held.allocation is allocation and held.address < end and first < held.end:
+                        held.take(extents)
 
     @staticmethod
     def _tell_change(op, held: _Held, extents, access, name: str) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from grader.vgpu.driver import clock, errors, paging
 from grader.vgpu.driver.clock import CLOCK, Span
 from grader.vgpu.driver.errors import CudaError
+from grader.vgpu.driver.guard import GUARD
 from grader.vgpu.driver.state import driver
 
 
@@ -58,6 +59,10 @@ class Work:
     def shares(self) -> list[tuple[int, int, int, int]]:
         """(address, bytes of a row, rows, pitch) of memory that the host must leave alone until it has run."""
         return [extent[:4] for extent in self.extents()]
+
+    def reaches(self, context) -> list[tuple]:
+        """(allocation, first address, end, whether it is written, False) of memory of the host's that it may touch."""
+        return []
 
     def accesses(self, op) -> list[tuple]:
         """(allocation, Access, its name) for racecheck."""
@@ -265,9 +270,23 @@ class Launch(Work):
         """Of the host's memory, what a word of the parameters is an address in; large arrays go unwatched."""
         from grader.vgpu.driver.memory import find
 
-        words = np.frombuffer(self.args, np.int64, len(self.args) // 8).tolist()
-        found = {a.address: a for word in words if (a := find(word)) is not None and a.shared}
+        found = {a.address: a for word in self._words() if (a := find(word)) is not None and a.shared}
         return [(a.address, a.nbytes, 1, a.nbytes) for a in found.values() if a.nbytes <= WATCHED_OF_HOST]
+
+    def reaches(self, context) -> list[tuple]:
+        from grader.vgpu.driver.memory import find
+
+        words, found = self._words(), []
+        for k, word in enumerate(words):
+            allocation = find(word)
+            if allocation is not None and allocation.shared:
+                stores = self.kernel.code(context).stores
+                end = min(allocation.end, word + _array_bytes(words, k, allocation.nbytes))
+                found.append((allocation, word, end, stores is None or 8 * k in stores, False))
+        return found
+
+    def _words(self) -> list[int]:
+        return np.frombuffer(self.args, np.int64, len(self.args) // 8).tolist()
 
     def accesses(self, op) -> list[tuple]:
         """As the shadow of global memory has them now, right after the launch."""
@@ -294,7 +313,7 @@ class Launch(Work):
         context = op.stream.context
         wanted = driver.options
         options = LaunchOptions(
-            racecheck=wanted.racecheck,
+            racecheck=wanted.racecheck or GUARD.suspects(op, self),
             initcheck=wanted.initcheck,
             deadline=wanted.deadline,
             profile=wanted.profile,
@@ -311,7 +330,8 @@ class Launch(Work):
             sys.stdout.write(result.printed.decode(errors="replace"))
             sys.stdout.flush()
         for finding in result.findings:
-            note(finding)
+            if wanted.racecheck or finding.tool != "racecheck":
+                note(finding)
         kernel = self.kernel
         card = context.device.card
         if context.sms != card.sms:  # a part of the device
@@ -358,6 +378,14 @@ _WAYS = {
     "p2p": "to another device",
 }
 WATCHED_OF_HOST = 4 << 20  # bytes of a mapped or managed array of a kernel that are watched for changes by the host
+
+
+def _array_bytes(words: list[int], k: int, otherwise: int) -> int:
+    """Bytes of the array whose address is word k of the parameters, where numba has passed it: two null pointers, the
+    number of elements and the bytes of one stand before it."""
+    if k >= 4 and words[k - 4] == words[k - 3] == 0 and words[k - 2] > 0 < words[k - 1]:
+        return words[k - 2] * words[k - 1]
+    return otherwise
 
 
 def name_of(allocation) -> str:

@@ -1,5 +1,6 @@
 """PTX modules and kernels: parsing, variables in memory, compilation at the first launch."""
 
+import functools
 import json
 import struct
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from ..jit.lower import Site, lower_kernel
 from ..ptx.cfg import build_body
 from ..ptx.inline import flatten, function_addresses
 from ..ptx.parse import Instr, PtxError, Sym, parse_ptx
+from ..ptx.pointers import stored_through
 from .memory import Memory
 from .runtime import install
 
@@ -100,6 +102,11 @@ class Kernel:
     @property
     def files(self) -> dict:
         return self.module.parsed.files
+
+    @functools.cached_property
+    def stores(self) -> frozenset[int] | None:
+        """Offsets of the parameters' words through which it may write memory; None: all of them."""
+        return stored_through(self._code, self.param_offsets)
 
     def code(self) -> Code:
         """Compile, or take the machine code from the disk cache. Raises ModuleError for what is not supported."""

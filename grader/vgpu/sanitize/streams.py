@@ -96,7 +96,7 @@ class Extents:
         """Every byte of `other` is one of these."""
         if not other:
             return True
-        if not self:
+        if not self or other.starts[0] < self.starts[0] or self.ends[-1] < other.ends[-1]:
             return False
         at = np.searchsorted(self.ends, other.starts, "right")
         inside = at < self.starts.size

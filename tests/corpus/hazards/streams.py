@@ -1,5 +1,7 @@
 """racecheck between streams, graph nodes and the host."""
 
+from types import SimpleNamespace
+
 import numpy as np
 from cuda.bindings import driver
 from numba import cuda
@@ -42,6 +44,13 @@ def pointer(array):
 def call(answer):
     assert int(answer[0]) == 0, answer
     return answer[1] if len(answer) == 2 else answer[1:]
+
+
+def part(array, start, stop):
+    """Of a mapped or managed array, for a kernel."""
+    data = pointer(array) + 4 * start, False
+    interface = {"shape": (stop - start,), "typestr": "<f4", "data": data, "version": 3}
+    return cuda.as_cuda_array(SimpleNamespace(__cuda_array_interface__=interface))
 
 
 def pinned(value=0.0, n=N):
@@ -741,19 +750,19 @@ x.copy_to_host(host)
 assert host.sum() == 2 * N
 
 # %% mapped array changed while the kernel is queued
-# expect: racecheck, source changed, (1), says "kernel scale"
+# expect: racecheck, source changed, (1) with (2), says "kernel scale in the default stream"
 x, out = cuda.mapped_array(N, np.float32), cuda.device_array(N, np.float32)
 x[:] = 1
-scale[8, 128](x, out)  # (1)
-x[:] = 2
+scale[8, 128](x, out)  # (2)
+x[:] = 2  # (1)
 cuda.synchronize()
 
 # %% managed array changed while the kernel is queued
-# expect: racecheck, host before synchronisation, (1)
+# expect: racecheck, host before synchronisation, (1) with (2), says "the host writes byte 20 of"
 x = cuda.managed_array(N, np.float32)
 x[:] = 1
-fill[8, 128](x, 3.0)  # (1)
-x[5] = 2
+fill[8, 128](x, 3.0)  # (2)
+x[5] = 2  # (1)
 cuda.synchronize()
 
 # %% mapped array, its other half changed
@@ -772,6 +781,212 @@ for k in range(3):
     scale[8, 128](x, out)
     cuda.synchronize()
 assert (out.copy_to_host() == 4).all()
+
+# %% mapped array read while the kernel that fills it is queued
+# expect: racecheck, host before synchronisation, (1) with (2), says "reads byte 0 of"
+x, out = cuda.to_device(np.ones(N, np.float32)), cuda.mapped_array(N, np.float32)
+out[:] = 0
+scale[8, 128, s](x, out)  # (2)
+print(out.sum())  # (1)
+s.synchronize()
+assert out.sum() == 2 * N
+
+# %% mapped array read when the kernel that fills it has been waited for
+# expect: silence
+x, out = cuda.to_device(np.ones(N, np.float32)), cuda.mapped_array(N, np.float32)
+out[:] = 0
+scale[8, 128, s](x, out)
+s.synchronize()
+assert out.sum() == 2 * N
+
+# %% mapped array read while the kernel that reads it is queued
+# expect: silence
+x, out = cuda.mapped_array(N, np.float32), cuda.device_array(N, np.float32)
+x[:] = 1
+scale[8, 128, s](x, out)
+assert x.sum() == N
+s.synchronize()
+
+# %% mapped array written to a file while the kernel that reads it is queued
+# expect: silence
+import os
+
+x, out = cuda.mapped_array(N, np.float32), cuda.device_array(N, np.float32)
+x[:] = 1
+scale[8, 128, s](x, out)
+with open(os.devnull, "wb", buffering=0) as file:
+    assert file.write(memoryview(x).cast("B")) == 4 * N
+s.synchronize()
+
+# %% mapped array read after another stream than the kernel's has been waited for
+# expect: racecheck, host before synchronisation, (1) with (2), says "kernel scale in stream 1"
+x, out = cuda.to_device(np.ones(N, np.float32)), cuda.mapped_array(N, np.float32)
+scale[8, 128, s](x, out)  # (2)
+t.synchronize()
+print(out[N - 1])  # (1)
+s.synchronize()
+
+# %% mapped array read after an event that was recorded before the kernel
+# expect: racecheck, host before synchronisation, (1) with (2)
+x, out, done = cuda.to_device(np.ones(N, np.float32)), cuda.mapped_array(N, np.float32), cuda.event()
+done.record(s)
+scale[8, 128, s](x, out)  # (2)
+done.synchronize()
+print(out[0])  # (1)
+s.synchronize()
+
+# %% mapped array read after an event that was recorded behind the kernel, with the next kernel queued
+# expect: silence
+x, done = cuda.to_device(np.ones(N, np.float32)), cuda.event()
+one, two = cuda.mapped_array(N, np.float32), cuda.mapped_array(N, np.float32)
+scale[8, 128, s](x, one)
+done.record(s)
+scale[8, 128, s](x, two)
+done.synchronize()
+assert one.sum() == 2 * N
+s.synchronize()
+
+# %% halves of a mapped array: the one that is there is read
+# expect: silence
+x, out = cuda.to_device(np.ones(2 * N, np.float32)), cuda.mapped_array(2 * N, np.float32)
+scale[8, 128, s](x[:N], part(out, 0, N))
+scale[8, 128, t](x[N:], part(out, N, 2 * N))
+s.synchronize()
+assert out[:N].sum() == 2 * N
+t.synchronize()
+
+# %% halves of a mapped array: the one that is not there is read
+# expect: racecheck, host before synchronisation, (1) with (2), says "in stream 2"
+x, out = cuda.to_device(np.ones(2 * N, np.float32)), cuda.mapped_array(2 * N, np.float32)
+scale[8, 128, s](x[:N], part(out, 0, N))
+scale[8, 128, t](x[N:], part(out, N, 2 * N))  # (2)
+s.synchronize()
+print(out[N:].sum())  # (1)
+t.synchronize()
+
+# %% even elements of a mapped array are filled, an odd one is read
+# expect: silence
+x = cuda.mapped_array(N, np.float32)
+x[:] = 1
+every_other[4, 128, s](x, 0)
+assert x[7] == 1
+s.synchronize()
+
+# %% even elements of a mapped array are filled, an even one is read
+# expect: racecheck, host before synchronisation, (1) with (2), says "reads byte 24 of"
+x = cuda.mapped_array(N, np.float32)
+x[:] = 1
+every_other[4, 128, s](x, 0)  # (2)
+assert x[6] == 1  # (1)
+s.synchronize()
+
+# %% a counter in mapped memory that the host looks at while a kernel counts
+# expect: silence
+x, bins = cuda.to_device(np.zeros(N, np.int32)), cuda.mapped_array(16, np.int32)
+bins[:] = 0
+count[8, 128, s](x, bins)
+print(bins[0])
+s.synchronize()
+assert bins[0] == N
+
+# %% managed array read while the kernel that fills it is queued
+# expect: racecheck, host before synchronisation, (1) with (2), says "kernel fill in the default stream"
+x = cuda.managed_array(8 * N, np.float32)
+x[:] = 1
+fill[64, 128](x, 3.0)  # (2)
+print(x[100])  # (1)
+cuda.synchronize()
+assert (x == 3).all()
+
+# %% managed arrays: the input is read while the kernel is queued, the result afterwards
+# expect: silence
+x, out = cuda.managed_array(40 * N, np.float32), cuda.managed_array(40 * N, np.float32)
+x[:] = 1
+out[:] = 0
+for k in range(3):
+    scale[320, 128](x, out)
+    assert x[k] == 1
+    cuda.synchronize()
+    assert (out == 2).all()
+
+# %% managed array, the half that no kernel touches is written and read
+# expect: silence
+x = cuda.managed_array(64 * N, np.float32)
+x[:] = 1
+fill[256, 128](part(x, 0, 32 * N), 3.0)
+x[32 * N :] = 2
+assert x[40 * N] == 2
+cuda.synchronize()
+assert x.sum() == 3 * 32 * N + 2 * 32 * N
+
+# %% array that is page-locked for a while, read while a kernel fills it
+# expect: racecheck, host before synchronisation, (1) with (2)
+x, host = cuda.to_device(np.ones(16 * N, np.float32)), np.zeros(16 * N, np.float32)
+with cuda.mapped(host) as there:
+    scale[128, 128, s](x, there)  # (2)
+    print(host[8 * N])  # (1)
+    s.synchronize()
+
+# %% array that is page-locked for a while, read when a kernel has filled it
+# expect: silence
+x, host = cuda.to_device(np.ones(16 * N, np.float32)), np.zeros(16 * N, np.float32)
+with cuda.mapped(host) as there:
+    scale[128, 128, s](x, there)
+    s.synchronize()
+    assert host.sum() == 32 * N
+
+# %% graph whose kernel fills a mapped array that is not waited for
+# expect: racecheck, host before synchronisation, (1) with (2), says "kernel scale in a graph in stream 1"
+x, out = cuda.to_device(np.ones(N, np.float32)), cuda.mapped_array(N, np.float32)
+scale[8, 128](x, out)
+cuda.synchronize()
+call(driver.cuStreamBeginCapture(int(s.handle), driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+scale[8, 128, s](x, out)
+graph = call(driver.cuStreamEndCapture(int(s.handle)))
+made = call(driver.cuGraphInstantiate(graph, 0))
+assert out.sum() == 2 * N
+call(driver.cuGraphLaunch(made, int(s.handle)))
+s.synchronize()
+call(driver.cuGraphLaunch(made, int(s.handle)))  # (2)
+print(out.sum())  # (1)
+s.synchronize()
+
+# %% copy to pinned memory in a child graph that is not waited for
+# expect: racecheck, host before synchronisation, (1) with (2), says "the copy to the host in a graph in stream 1"
+x, host = cuda.to_device(np.ones(N, np.float32)), pinned()
+call(driver.cuStreamBeginCapture(int(s.handle), driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+x.copy_to_host(host, stream=s)
+child = call(driver.cuStreamEndCapture(int(s.handle)))
+graph = call(driver.cuGraphCreate(0))
+call(driver.cuGraphAddChildGraphNode(graph, None, 0, child))
+made = call(driver.cuGraphInstantiate(graph, 0))
+call(driver.cuGraphLaunch(made, int(s.handle)))  # (2)
+print(host.sum())  # (1)
+s.synchronize()
+
+# %% copy to pinned memory in a child graph that is waited for
+# expect: silence
+x, host = cuda.to_device(np.ones(N, np.float32)), pinned()
+call(driver.cuStreamBeginCapture(int(s.handle), driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+x.copy_to_host(host, stream=s)
+child = call(driver.cuStreamEndCapture(int(s.handle)))
+graph = call(driver.cuGraphCreate(0))
+call(driver.cuGraphAddChildGraphNode(graph, None, 0, child))
+made = call(driver.cuGraphInstantiate(graph, 0))
+for _ in range(2):
+    host[:] = 0
+    call(driver.cuGraphLaunch(made, int(s.handle)))
+    s.synchronize()
+    assert host.sum() == N
+
+# %% results of two kernels read in two places: one wait would do
+# expect: racecheck, host before synchronisation, (1) with (2)
+x, one, two = cuda.to_device(np.ones(N, np.float32)), cuda.mapped_array(N, np.float32), cuda.mapped_array(N, np.float32)
+scale[8, 128, s](x, one)  # (2)
+scale[8, 128, s](x, two)
+print(one[0])  # (1)
+print(two[0])
+s.synchronize()
 
 # %% mapped array that two kernels update in turn
 # expect: silence
