@@ -82,6 +82,7 @@ OBSERVE_COUNT, OBSERVE_RACE, OBSERVE_INIT = 1, 2, 4
 SHARED_WINDOW = 1 << 56
 LOCAL_WINDOW = 1 << 57
 WINDOW_SHIFT = 56
+RANK_SHIFT, MAX_RANK = 24, 127  # an address of shared::cluster has the block's rank above the offset
 
 # Access kinds handed to the machine
 LOAD, STORE, ATOMIC, ASYNC_READ, ASYNC_WRITE = range(5)

@@ -71,13 +71,22 @@ def isspacep(lw, i):
 
 @op("mapa", "u32 u64", "shared::cluster")
 def mapa(lw, i):
-    """Without clusters each block is a cluster of one: its own address, whatever the rank."""
-    lw.dst(i.args[0], lw.src(i.args[1], i.parts[-1]))
+    """Each block is a cluster of one: rank 0 is itself. Another rank's address lies in nobody's memory."""
+    bx, kind = lw.bx, i.parts[-1]
+    rank = lw.src(i.args[2], "u32")
+    most = constant(I32, L.MAX_RANK)
+    away = bx.shl(bx.select(bx.icmp("<", rank, most), rank, most), constant(I32, L.RANK_SHIFT))
+    lw.dst(i.args[0], bx.add(lw.src(i.args[1], kind), away if kind == "u32" else bx.cast("zext", away, I64)))
 
 
 @op("getctarank", "u32 u64", "shared::cluster")
 def getctarank(lw, i):
-    lw.dst(i.args[0], constant(I32, 0))
+    bx, kind = lw.bx, i.parts[-1]
+    rank = bx.and_(
+        bx.lshr(lw.src(i.args[1], kind), constant(I32 if kind == "u32" else I64, L.RANK_SHIFT)),
+        constant(I32 if kind == "u32" else I64, L.MAX_RANK),
+    )
+    lw.dst(i.args[0], rank if kind == "u32" else bx.cast("trunc", rank, I32))
 
 
 @op("prefetch prefetchu", "", "global L1 L2 L2::evict_last L2::evict_normal local")

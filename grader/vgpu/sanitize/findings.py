@@ -395,6 +395,8 @@ def make_fault(outcome, worker, kernel, code, memory, block, explained: bool = F
         if space == L.SPACE_SHARED:
             size = int(i32[L.SHARED_BYTES // 4])
             where = f"byte {address} of shared memory, of which there are {size} bytes"
+            if address >> L.RANK_SHIFT > 0 and any(op.startswith("mapa") for b in code.blocks for op, *_ in b):
+                where = f"shared memory of block {address >> L.RANK_SHIFT} of its cluster, which is a cluster of one"
         elif space == L.SPACE_LOCAL:
             where = f"byte {address} of its local memory, of which there are {kernel.local_bytes} bytes"
         else:

@@ -268,3 +268,22 @@ def test_a_cluster_of_one_block():
     body += "mapa.shared::cluster.u32 %r5, %r4, 0; ld.shared::cluster.u32 %r6, [%r5]; getctarank.shared::cluster.u32 %r7, %r5; add.u32 %r6, %r6, %r7;\n"
     body += "mov.u32 %r8, %cluster_ctarank; mov.u32 %r9, %cluster_nctarank; mad.lo.u32 %r6, %r9, 1000, %r6; add.u32 %r6, %r6, %r8; st.global.u32 [%d2], %r6;"
     assert (run(body, 32, decls=AREA) == np.arange(32) + 1000).all()
+
+
+@pytest.mark.parametrize(("rank", "kind"), [("1", "u32"), ("%tid", "u32"), ("7", "u64"), ("256", "u32")])
+def test_the_memory_of_another_block_of_the_cluster_is_nobodys(rank, kind):
+    """Its address can be made, and says whose it is; it is the access that is an error."""
+    address = "mov.u32 %r3, area; st.shared.u32 [%r3], 1; bar.sync 0;\n"
+    if kind == "u32":
+        address += f"mapa.shared::cluster.u32 %r5, %r3, {rank}; getctarank.shared::cluster.u32 %r7, %r5;\n"
+        access = "ld.shared::cluster.u32 %r6, [%r5];"
+    else:
+        address += "mov.u64 %d3, area; cvta.shared.u64 %d3, %d3;\n"
+        address += f"mapa.u64 %d4, %d3, {rank}; getctarank.u64 %r7, %d4;\n"
+        access = "ld.u32 %r6, [%d4];"
+    told = run(PLACES + address + "st.global.u32 [%d2], %r7;", 32, decls=AREA)
+    assert told.tolist() == (list(range(32)) if rank == "%tid" else [min(int(rank), 127)] * 32)
+    _, result = run_text(PLACES + address + access, inputs=bytes(128), out_bytes=128, block=32, grid=1, decls=AREA)
+    which = 1 if rank == "%tid" else min(int(rank), 127)
+    assert result.fault.kind == "illegal_address"
+    assert f"block {which} of its cluster, which is a cluster of one" in result.fault.message
