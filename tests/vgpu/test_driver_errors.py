@@ -10,13 +10,20 @@ from driver_support import ADD_ONE, alloc, call, code, download, kernel, launch,
 A = cu.CUfunction_attribute
 
 
-def test_nothing_works_without_a_context(device):
+def test_nothing_works_without_a_context_but_waiting_for_a_stream(device):
+    stream, memory = call(cu.cuStreamCreate(1)), alloc(64)
+    call(cu.cuMemsetD8Async(memory, 5, 64, stream))
     popped = []  # all that tests before this one have pushed
     while int(call(cu.cuCtxGetCurrent())):
         popped.append(call(cu.cuCtxPopCurrent()))
     try:
         assert code(cu.cuMemAlloc(4)) == "INVALID_CONTEXT"
         assert code(cu.cuCtxSynchronize()) == "INVALID_CONTEXT"
+        assert code(cu.cuStreamSynchronize(0)) == "INVALID_CONTEXT"
+        assert code(cu.cuStreamQuery(0)) == "INVALID_CONTEXT"
+        assert code(cu.cuStreamQuery(stream)) == "NOT_READY"
+        assert code(cu.cuStreamSynchronize(stream)) == "SUCCESS"
+        assert code(cu.cuStreamQuery(stream)) == "SUCCESS"
     finally:
         for context in reversed(popped):
             call(cu.cuCtxPushCurrent(context))

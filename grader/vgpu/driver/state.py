@@ -205,13 +205,18 @@ class Driver:
 driver = Driver()
 
 
+def refuse_in_callback() -> None:
+    """Host functions must not call CUDA (cuLaunchHostFunc). Raises CudaError NOT_PERMITTED."""
+    if driver.in_callback.of_thread:
+        raise CudaError(errors.NOT_PERMITTED)
+
+
 def current_context() -> Context:
     """The calling thread's current context.
 
     Raises CudaError if there is none, it is unusable, or a host function asks.
     """
-    if driver.in_callback.of_thread:
-        raise CudaError(errors.NOT_PERMITTED)
+    refuse_in_callback()
     stack = driver.stack
     if not stack or stack[-1] is None:
         raise CudaError(errors.INVALID_CONTEXT)

@@ -11,7 +11,7 @@ from grader.vgpu.driver.errors import CudaError
 from grader.vgpu.driver.launch import host_function
 from grader.vgpu.driver.memory import find
 from grader.vgpu.driver.queue import Stream, complete, newest, ready, submit, wait
-from grader.vgpu.driver.state import EVENT, STREAM, Context
+from grader.vgpu.driver.state import EVENT, STREAM, Context, refuse_in_callback
 from grader.vgpu.driver.work import EventWait, HostFunction
 
 NON_BLOCKING = 1
@@ -63,25 +63,31 @@ def _not_capturing(stream: Stream) -> None:
         refuse_implicit_capture(stream)
 
 
-@entry("cuStreamSynchronize", STREAM)
-def stream_synchronize(ctx, stream):
+# A stream's handle says which context it is in; only handle 0 needs a current one to have a meaning
+# (https://github.com/NVIDIA/cccl/pull/10889, and https://github.com/NVIDIA/cudf/pull/24147 for what happens without).
+@entry("cuStreamSynchronize", STREAM, context=False)
+def stream_synchronize(stream):
+    refuse_in_callback()
+    stream.context.check()
     _not_capturing(stream)
     CLOCK.spend(SYNC_US)
     if recorder.recording():
-        recorder.emit("sync", ctx.device.ordinal, kind="stream", id=stream.number)
+        recorder.emit("sync", stream.context.device.ordinal, kind="stream", id=stream.number)
     ops = [stream.last]
     if stream.kind == "legacy":  # whoever waits for it waits for what it waits for
         ops += newest(stream.context, blocking=True)
     wait(*ops)
 
 
-@entry("cuStreamQuery", STREAM)
-def stream_query(ctx, stream):
+@entry("cuStreamQuery", STREAM, context=False)
+def stream_query(stream):
+    refuse_in_callback()
+    stream.context.check()
     _not_capturing(stream)
     CLOCK.spend(QUERY_US)
     done = ready(stream.last)
     if recorder.recording():
-        recorder.emit("query", ctx.device.ordinal, kind="stream", id=stream.number, ready=done)
+        recorder.emit("query", stream.context.device.ordinal, kind="stream", id=stream.number, ready=done)
     if not done:
         raise CudaError(errors.NOT_READY)
 
