@@ -26,7 +26,7 @@ MAX_NODES = 20_000
 MAX_ARGS = 4096
 MAX_DEVICES = 16
 MAX_BLOB_BYTES = 256 << 20
-LAUNCH_S = 6.0  # no launch of a program takes this long on the virtual GPU; one that does never ends
+LAUNCH_S = 6.0  # no launch of a program takes so much processor time on the virtual GPU; one that does never ends
 
 # "scratch": the exercise gave it, and nobody looks at it afterwards. "temp": the submission's own.
 ROLES = ("input", "output", "inout", "scratch", "temp")

@@ -81,8 +81,8 @@ def calls() -> list:
 
 
 def options():
-    """What is checked, to be set: racecheck, initcheck, profile (bool), deadline (seconds or None); hostcheck: without
-    racecheck, whether the host touches page-locked memory too early;
+    """What is checked, to be set: racecheck, initcheck, profile (bool), deadline (seconds of processor time that a launch
+    may take, or None); hostcheck: without racecheck, whether the host touches page-locked memory too early;
     leakcheck: whether `finish` reports memory that was never freed; announce: whether a fault is printed at once."""
     from grader.vgpu.driver.state import driver
 

@@ -17,6 +17,7 @@ from .module import STRONG_PARTS, Code, Kernel, elements
 from .printing import format_prints
 
 MAX_RESIDENT = 64  # blocks that can be under way at once when they wait for each other
+# Seconds here are of the worker's processor time: a process that does not get to run is not stuck.
 STALL_SECONDS = 3.0  # no store, barrier or end of a warp for so long while all wait in loops: they will wait for ever
 BARRIER_SECONDS = 10.0  # no store and no end of a block for so long, only barriers: the loop has no end
 WORKERS = min(2, len(os.sched_getaffinity(0)))
@@ -37,7 +38,7 @@ class LaunchOptions:
     racecheck: bool = True
     initcheck: bool = True
     profile: bool = False  # count every block; else only a few, spread over the grid
-    deadline: float | None = None  # seconds of wall time; None for no limit
+    deadline: float | None = None  # seconds of processor time that a worker may take; None for no limit
     cooperative: bool = False
     trace: bool = True  # count and trace a few blocks for the clock, which else cannot say how long the launch takes
     samples_only: bool = False  # run the few blocks that the clock looks at, and no others: results are incomplete
@@ -376,7 +377,7 @@ def _workers(kernel, code, block, shared, n) -> list[_Worker]:
 
 def _run(worker: _Worker, options, resident, code, block, grid, shared):
     """Drive one worker to its end. -> None, or (fault code, why)."""
-    started = time.monotonic()
+    started = time.thread_time()
     s = worker.schedule
     mark, since = None, started
     done, done_since = None, started  # stores and blocks that have ended
@@ -387,7 +388,7 @@ def _run(worker: _Worker, options, resident, code, block, grid, shared):
             return None
         if status in (schedule.FAULTED, schedule.DEADLOCK):
             return ("fault", int(s[schedule.S_FAULT_WARP]))
-        now = time.monotonic()
+        now = time.thread_time()
         if options.deadline is not None and now - started > options.deadline:
             return ("timeout", now - started)
         if (work := _work_done(worker)) != done or not (options.racecheck or options.initcheck):
