@@ -8,7 +8,7 @@ from grader.evidence import Fault, RunResult
 from grader.program import LAUNCH_S
 from grader.sandbox import Limits, SandboxError, Zygote
 
-LIMITS = Limits(cpu_s=120, wall_s=150, memory_mb=4096, result_mb=256, threads=True)
+LIMITS = Limits(cpu_s=120, wall_s=600, memory_mb=4096, result_mb=256, threads=True)
 FLUSH = 16 << 20  # bytes written before a timed part, so that the launch queue is ahead of the GPU
 
 _ENDED = {

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from . import paths
 
-_TRY_S = 10.0
+_TRY_S = 60.0
 
 
 def command(extra: Iterable[str] = ()) -> list[str] | None:

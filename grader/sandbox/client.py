@@ -20,7 +20,7 @@ from .zygote import MAX_MESSAGE
 __all__ = ["SandboxError", "Zygote"]
 
 _WARM_S = 600.0
-_LEAVE_S = 3.0
+_LEAVE_S = 60.0  # for a zygote whose socket was closed; only one that hangs takes so long
 _BOOT = "import sys; sys.path.append(sys.argv[1]); from grader.sandbox.zygote import main; main(int(sys.argv[2]))"
 # One thread everywhere: a process with more cannot be forked safely.
 _ENVIRONMENT = {

@@ -14,8 +14,9 @@ from .limits import MIB, Limits
 from .outcome import JobError, Outcome
 from .zygote import MAX_MESSAGE
 
-_READY_S = 30.0  # for the fork, the import of the job and the lock, on a busy machine
-_KILLED_S = 10.0  # for a killed child to be reaped
+# Nobody's fault is decided by these two: they are for a sandbox that hangs, and a busy machine must not look like one.
+_READY_S = 120.0  # for the fork, the import of the job and the lock
+_KILLED_S = 120.0  # for a killed child to be reaped
 _GRACE_S = 0.2  # for pipes to reach their end once the child is dead: something may still hold them
 _MEMORY_EVERY_S = 0.05
 # Of the memory, resident: the job has used it up. It is ended a little below the limit, because Python that is refused

@@ -10,12 +10,30 @@ from pathlib import Path
 import pytest
 
 from grader.sandbox import Limits, Outcome, SandboxError, Zygote
+from grader.sandbox.watch import Watch
 
 HERE = str(Path(__file__).parent)
+LONG = 300  # seconds that no busy machine makes of a fraction of one
 
 
 def execute(zygote: Zygote, source: str, **limits) -> Outcome:
-    return zygote.run("jobs:execute", {}, [source.encode()], Limits(**{"wall_s": 5, **limits}))
+    return zygote.run("jobs:execute", {}, [source.encode()], Limits(**{"wall_s": LONG, **limits}))
+
+
+@pytest.fixture
+def once_ready(monkeypatch):
+    """Have something happen in the middle of the next job: when its child is ready."""
+    usual = Watch._child_is_ready
+
+    def arrange(happen) -> None:
+        def ready(watch, header):
+            usual(watch, header)
+            monkeypatch.undo()
+            happen()
+
+        monkeypatch.setattr(Watch, "_child_is_ready", ready)
+
+    return arrange
 
 
 @pytest.fixture
@@ -85,7 +103,7 @@ def test_memory_is_counted_on_top_of_what_the_zygote_holds(zygote):
 
 
 def test_processor_time_ends_a_job_before_the_wall_clock_does(zygote):
-    outcome = execute(zygote, "while True: pass", cpu_s=1, wall_s=60)
+    outcome = execute(zygote, "while True: pass", cpu_s=1)
     assert (outcome.status, outcome.signal) == ("time", "SIGXCPU")
     assert 0.9 < outcome.cpu_s < 10
     assert "processor time" in outcome.detail
@@ -93,14 +111,14 @@ def test_processor_time_ends_a_job_before_the_wall_clock_does(zygote):
 
 def test_a_job_that_ignores_the_processor_limit_is_killed_for_it(zygote):
     source = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
-    outcome = execute(zygote, source, cpu_s=1, wall_s=60)
+    outcome = execute(zygote, source, cpu_s=1)
     assert (outcome.status, outcome.signal) == ("time", "SIGKILL")
 
 
 def test_the_wall_clock_ends_a_sleeper_and_a_stopped_one(zygote):
     for source in ("import time; time.sleep(60)", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"):
         outcome = execute(zygote, source, wall_s=0.3)
-        assert (outcome.status, outcome.cpu_s < 0.2) == ("time", True)
+        assert (outcome.status, outcome.detail) == ("time", "ran for longer than 0.3 s")
         assert outcome.wall_s >= 0.3
 
 
@@ -168,27 +186,21 @@ def test_a_zygote_that_was_killed_is_replaced(bare):
     assert bare.run("jobs:echo", {"a": 1}).header == {"a": 1}
 
 
-def test_a_zygote_killed_during_a_job_is_an_error_of_the_sandbox(bare):
-    timer = threading.Timer(0.2, lambda: os.killpg(bare._process.pid, signal.SIGKILL))
-    timer.start()
+def test_a_zygote_killed_during_a_job_is_an_error_of_the_sandbox(bare, once_ready):
+    once_ready(lambda: os.killpg(bare._process.pid, signal.SIGKILL))
     with pytest.raises(SandboxError, match="zygote died"):
-        execute(bare, "import time; time.sleep(60)", wall_s=10)
-    timer.join()
+        execute(bare, f"import time; time.sleep({LONG})")
     assert bare.run("jobs:echo", {"a": 1}).header == {"a": 1}
 
 
-def test_an_interrupted_run_ends_its_child_and_the_next_job_works(bare):
-    def interrupt(*_: object) -> None:
+def test_an_interrupted_run_ends_its_child_and_the_next_job_works(bare, once_ready):
+    def interrupt() -> None:
         raise KeyboardInterrupt
 
     process = bare._process
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.3)
-        with pytest.raises(KeyboardInterrupt):
-            execute(bare, "import time; time.sleep(60)", wall_s=30)
-    finally:
-        signal.signal(signal.SIGALRM, before)
+    once_ready(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        execute(bare, f"import time; time.sleep({LONG})")
     assert process.returncode == 0  # it saw its socket close, killed the child, and left
     assert bare.run("jobs:echo", {"a": 1}).header == {"a": 1}
 
@@ -240,12 +252,12 @@ for _ in range(3):
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
-            time.sleep(300)
+            time.sleep(3000)
         os._exit(0)
 print("forked")
 '''
 with Zygote(path=[sys.argv[1]], trust=True, bwrap=False, namespaces=sys.argv[2] == "True") as zygote:
-    outcome = zygote.run("jobs:execute", {}, [daemon], Limits(wall_s=5))
+    outcome = zygote.run("jobs:execute", {}, [daemon], Limits(wall_s=300))
     assert "seccomp" not in outcome.protections
     print(outcome.status, outcome.detail, outcome.output)
     waiting, left = [os.getpid()], []
@@ -261,6 +273,6 @@ with Zygote(path=[sys.argv[1]], trust=True, bwrap=False, namespaces=sys.argv[2] 
 @pytest.mark.parametrize("namespaces", [True, False])
 def test_daemons_are_killed_even_where_nothing_forbids_them(namespaces):
     words = [sys.executable, "-c", NO_SECCOMP, HERE, str(namespaces)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LONG)
     assert done.stdout.endswith("left 0\n"), done.stdout + done.stderr
     assert "forked" in done.stdout or os.getuid() != 0  # RLIMIT_NPROC stops all but root
