@@ -77,7 +77,31 @@ def test_what_the_host_writes_into_shared_memory_is_told_before_it_is_seen(ops):
     h[9] = 1
     call(cu.cuMemcpyHtoDAsync(d, h.ctypes.data, h.nbytes, 0))
     told = [op for op in ops if op["op"] == "host"][1:]
-    assert [(op["address"], len(op["data"])) for op in told] == [(h.ctypes.data + 36, 1)]
+    assert [(op["address"], op["data"]) for op in told] == [(h.ctypes.data + 36, h[9].tobytes())]
+
+
+@pytest.mark.parametrize("value", [0x12345678, 0x123456CB, 0xCB345678, 0xCBCBCBCA])
+def test_what_is_told_of_a_number_does_not_depend_on_the_bytes_that_were_there_before(ops, value):
+    h = pinned(3)
+    h[:] = 0xCBCBCBCB
+    d = alloc(h.nbytes)
+    call(cu.cuMemcpyHtoDAsync(d, h.ctypes.data, h.nbytes, 0))
+    before = len(ops)
+    h[1] = value
+    call(cu.cuMemcpyHtoDAsync(d, h.ctypes.data, h.nbytes, 0))
+    told = [op for op in ops[before:] if op["op"] == "host"]
+    assert [(op["address"], op["data"]) for op in told] == [(h.ctypes.data + 4, h[1].tobytes())]
+
+
+def test_the_last_bytes_of_memory_that_is_no_whole_number_of_words_are_told_too(ops):
+    h = pinned(6, np.uint8)
+    h[:] = 1
+    d = alloc(h.nbytes)
+    call(cu.cuMemcpyHtoDAsync(d, h.ctypes.data, h.nbytes, 0))
+    h[5] = 2
+    call(cu.cuMemcpyHtoDAsync(d, h.ctypes.data, h.nbytes, 0))
+    told = [op for op in ops if op["op"] == "host"][1:]
+    assert [(op["address"], op["data"]) for op in told] == [(h.ctypes.data + 4, b"\1\2")]
 
 
 def test_a_graph_is_told_when_it_is_instantiated(ops):

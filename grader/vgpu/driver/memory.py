@@ -18,6 +18,7 @@ from grader.vgpu.driver.watch import WATCH
 from grader.vgpu.sanitize import host
 
 HOST_PORTABLE, HOST_DEVICEMAP, HOST_WRITECOMBINED = 1, 2, 4
+WORD = 4  # bytes: what the host writes is told apart to this grain, as in grader/hostbytes.py
 REGISTER_FLAGS = 0x1 | 0x2 | 0x4 | 0x8  # portable, device map, io memory, read-only
 ATTACH_GLOBAL, ATTACH_HOST, ATTACH_SINGLE = 1, 2, 4
 
@@ -261,7 +262,7 @@ def _tell_host_writes() -> None:
         if allocation.known is None:
             changed = [(0, allocation.nbytes)]
         else:
-            changed = _ranges(np.flatnonzero(now != allocation.known))
+            changed = _ranges(np.flatnonzero(now != allocation.known), allocation.nbytes)
         for start, end in changed:
             data = now[start:end].tobytes()
             recorder.emit("host", allocation.context.device.ordinal, address=allocation.address + start, data=data)
@@ -276,14 +277,19 @@ def note_device_writes() -> None:
             allocation.known = allocation.view().copy()
 
 
-def _ranges(changed: np.ndarray, gap: int = 4096) -> list[tuple[int, int]]:
-    """The ranges of these offsets, joined where they are less than `gap` apart."""
+def _ranges(changed: np.ndarray, nbytes: int, gap: int = 4096) -> list[tuple[int, int]]:
+    """The ranges of these offsets, joined where they are less than `gap` apart.
+
+    They are made of whole words: of a number that is written, a byte of two hundred happens to be there already, and
+    where a range starts must not depend on that.
+    """
     if not changed.size:
         return []
     cuts = np.flatnonzero(np.diff(changed) > gap)
     starts = [changed[0], *changed[cuts + 1]]
     ends = [*changed[cuts], changed[-1]]
-    return [(int(a), int(b) + 1) for a, b in zip(starts, ends, strict=True)]
+    words = [(int(a) // WORD * WORD, (int(b) // WORD + 1) * WORD) for a, b in zip(starts, ends, strict=True)]
+    return [(start, min(end, nbytes)) for start, end in words]
 
 
 def owned(address: int, *kinds: str) -> Allocation:
