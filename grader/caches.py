@@ -44,7 +44,7 @@ def fill() -> None:
     RuntimeError with what the compiling process said when it fails.
     """
     marker = folder() / f"filled-{_stamp()}"
-    if marker.exists() and Path(marker.read_text()).exists():
+    if _is_filled(marker):
         return
     print("first run of this version here: compiling the virtual GPU, about half a minute", file=sys.stderr, flush=True)
     variables = {**os.environ, **environment(), "GRADER_DEVICE": "virtual:"}
@@ -55,9 +55,19 @@ def fill() -> None:
         if process.returncode:
             raise RuntimeError(f"the virtual GPU does not start: {process.stderr[-4000:]}")
     for old in folder().glob("filled-*"):
-        if not Path(old.read_text()).exists():  # its code has made room for newer versions
+        if not _is_filled(old):  # its code has made room for newer versions
             old.unlink(missing_ok=True)
-    marker.write_text(done[0].stdout.splitlines()[-1])
+    with tempfile.NamedTemporaryFile("w", dir=folder(), delete=False) as file:  # nobody sees half a marker
+        file.write(done[0].stdout.splitlines()[-1])
+    os.replace(file.name, marker)
+
+
+def _is_filled(marker: Path) -> bool:
+    """The folder that it names is there. Another process may have removed it, or the marker itself."""
+    try:
+        return Path(marker.read_text()).exists()
+    except FileNotFoundError:
+        return False
 
 
 def _python(arguments: list[str], variables: dict[str, str]) -> subprocess.CompletedProcess:

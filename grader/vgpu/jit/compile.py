@@ -48,10 +48,18 @@ def version_dir() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     folder = Path(base) / "cuda-camp" / f"vgpu-{version()}"
     if not folder.exists():
-        old = sorted(folder.parent.glob("vgpu-*"), key=lambda p: p.stat().st_mtime)
+        old = sorted(folder.parent.glob("vgpu-*"), key=_last_change)
         for path in old[: -KEPT_VERSIONS + 1]:
             shutil.rmtree(path, ignore_errors=True)
     return folder
+
+
+def _last_change(path: Path) -> float:
+    """Of a folder that another process may be removing."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def cache_dir() -> Path | None:
