@@ -238,7 +238,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_any_one_field_replaced_by_anything_is_refused_or_well_formed(data):
     header, blobs = sample().to_parts()

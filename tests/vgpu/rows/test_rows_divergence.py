@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 from harness import HEADER
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import TABLE, make, outputs, ptx_of, read
 
@@ -38,7 +38,7 @@ def check(program, watched=True):
             assert got[block, tid].tolist() == want, f"block {block}, thread {tid}\n{text}"
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40)
 @given(st.data())
 def test_random_programs_run_as_they_read(data):
     def choose(n):
