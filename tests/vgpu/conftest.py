@@ -18,8 +18,12 @@ from numba import cuda  # noqa: E402
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_pending():
-    """What numba still has to free is freed now: a later module that resets the device would leave it nothing to free."""
+    """What is queued is done now: pinned pages of a copy that nobody waited for would be protected in other modules too.
+
+    And what numba still has to free is freed: a later module that resets the device would leave it nothing to free.
+    """
     yield
+    grader.vgpu.finish()
     gc.collect()
     for gpu in cuda.gpus:
         if context := gpu.primary_context:
@@ -31,9 +35,16 @@ def nothing_pending():
 def primary_contexts():
     """Both are active: a test before may have reset what numba goes on using."""
     cu.cuInit(0)
+    contexts = []
     for ordinal in range(2):
-        assert int(cu.cuDevicePrimaryCtxRetain(ordinal)[0]) == 0
+        error, context = cu.cuDevicePrimaryCtxRetain(ordinal)
+        assert int(error) == 0
+        contexts.append(context)
     yield
+    for one, other in (contexts, contexts[::-1]):  # where numba uses it, it outlives the test, and the access with it
+        cu.cuCtxPushCurrent(one)
+        cu.cuCtxDisablePeerAccess(other)
+        cu.cuCtxPopCurrent()
     for ordinal in range(2):
         assert int(cu.cuDevicePrimaryCtxRelease(ordinal)[0]) == 0
 

@@ -10,6 +10,13 @@ from driver_support import ADD_ONE, alloc, call, code, download, kernel, launch,
 A = cu.CUfunction_attribute
 
 
+def other_primary():
+    """(CUresult, the primary context of device 1), which is not retained once more for it."""
+    found = cu.cuDevicePrimaryCtxRetain(1)
+    call(cu.cuDevicePrimaryCtxRelease(1))
+    return found
+
+
 def test_nothing_works_without_a_context_but_waiting_for_a_stream(device):
     stream, memory = call(cu.cuStreamCreate(1)), alloc(64)
     call(cu.cuMemsetD8Async(memory, 5, 64, stream))
@@ -56,7 +63,7 @@ def test_nothing_works_without_a_context_but_waiting_for_a_stream(device):
         ("HOST_MEMORY_NOT_REGISTERED", lambda: cu.cuMemHostUnregister(0x1234)),
         ("HOST_MEMORY_ALREADY_REGISTERED", lambda: cu.cuMemHostRegister(pinned(4).ctypes.data, 16, 0)),
         ("UNSUPPORTED_LIMIT", lambda: cu.cuCtxSetLimit(cu.CUlimit.CU_LIMIT_CIG_ENABLED, 1)),
-        ("PEER_ACCESS_NOT_ENABLED", lambda: cu.cuCtxDisablePeerAccess(call(cu.cuDevicePrimaryCtxRetain(1)))),
+        ("PEER_ACCESS_NOT_ENABLED", lambda: cu.cuCtxDisablePeerAccess(call(other_primary()))),
         ("ILLEGAL_STATE", lambda: cu.cuStreamEndCapture(call(cu.cuStreamCreate(1)))),
         ("STREAM_CAPTURE_UNSUPPORTED", lambda: cu.cuStreamBeginCapture(0, cu.CUstreamCaptureMode(0))),
     ],

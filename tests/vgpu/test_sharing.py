@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 from cuda.bindings import driver as cu
-from driver_support import alloc, call, code, stream
+from driver_support import alloc, call, stream
 from numba import cuda, float32, int32
 
 import grader.vgpu
@@ -156,8 +156,7 @@ def peers():
     buffers, streams = {}, []
     for k, context in contexts.items():
         call(cu.cuCtxPushCurrent(context))
-        enabled = code(cu.cuCtxEnablePeerAccess(contexts[1 - k], 0))
-        assert enabled in ("SUCCESS", "PEER_ACCESS_ALREADY_ENABLED")  # by a test before
+        call(cu.cuCtxEnablePeerAccess(contexts[1 - k], 0))
         buffers[k] = [alloc(nbytes) for _ in range(4)]
         call(cu.cuCtxPopCurrent())
 
