@@ -1,6 +1,7 @@
 """A grading run whose processes are killed at random moments, again and again, until it is through."""
 
 import json
+import math
 import os
 import random
 import re
@@ -85,7 +86,7 @@ class Run:
         """Key -> record, as they lie on disk; read as another process would."""
         if not self.store.exists():
             return {}
-        with sqlite3.connect(self.store, timeout=30) as db:
+        with sqlite3.connect(self.store, timeout=300) as db:
             there = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'results'").fetchone()
             found = dict(db.execute("SELECT key, record FROM results")) if there else {}
         db.close()
@@ -113,20 +114,23 @@ def torment(run: Run, rng: random.Random, kills: int, total: int) -> int:
     """Run to the end, with `kills` kills on the way, of the grader itself or of one of its processes; how often started.
 
     Half of the kills come at a random time, from the start of the process on, half when so many results are there: that
-    is when they are written. The first is of the grader itself. After each, what was on disk is still there, unchanged;
-    the last run has graded what was missing, and nothing else.
+    is when they are written. None comes when only half of what was left is still to be graded: however fast the machine
+    is, it comes before the end. The first is of the grader itself. After each, what was on disk is still there,
+    unchanged; the last run has graded what was missing, and nothing else.
     """
     end, started, done = time.monotonic() + LIMIT, 0, {}
     while True:
         process = run.start()
         started += 1
         victims: set[int] = set()
+        latest = len(done) + max(1, (total - len(done)) // 2)
         while kills and process.poll() is None and time.monotonic() < end:
+            moment, goal = math.inf, latest
             if rng.random() < 0.5:
-                _wait(partial(_is_past, time.monotonic() + rng.uniform(0, LATEST), process), end)
+                moment = time.monotonic() + rng.uniform(0, LATEST)
             else:
-                goal = min(total - 1, len(done) + 1 + rng.randrange(max(1, total // (kills + 1))))
-                _wait(partial(_has_come_to, run, process, goal), end)
+                goal = min(latest, len(done) + 1 + rng.randrange(max(1, total // (kills + 1))))
+            _wait(partial(_has_come_to, run, process, goal, moment), end)
             if process.poll() is not None:
                 break
             victims = below(process.pid)
@@ -149,12 +153,8 @@ def torment(run: Run, rng: random.Random, kills: int, total: int) -> int:
         done = kept
 
 
-def _has_come_to(run: Run, process: subprocess.Popen, results: int) -> bool:
-    return len(run.results()) >= results or process.poll() is not None
-
-
-def _is_past(moment: float, process: subprocess.Popen) -> bool:
-    return time.monotonic() > moment or process.poll() is not None
+def _has_come_to(run: Run, process: subprocess.Popen, results: int, moment: float) -> bool:
+    return time.monotonic() > moment or len(run.results()) >= results or process.poll() is not None
 
 
 def _are_gone(pids: set[int]) -> bool:
