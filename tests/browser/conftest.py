@@ -3,6 +3,7 @@
 Screenshots of what was seen are left in build/screenshots/.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -19,7 +20,7 @@ SETTINGS = {
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
     "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},  # all cells are in the page
 }
-START_S = 90  # for the server on a busy machine
+START_S = 400  # for the server on a busy machine, and for its end
 MISSING = "no chromium on this machine (apt-get install chromium): the browser tests were not run"
 
 
@@ -64,13 +65,21 @@ def lab(course, tmp_path_factory):
         )
     try:
         end = time.monotonic() + START_S
-        while not (found := list(runtime.glob("jpserver-*.json"))):
+        while not (url := _address(runtime)):
             assert server.poll() is None and time.monotonic() < end, (runtime / "log").read_text()[-4000:]
             time.sleep(0.2)  # the file is the server's only sign
-        yield json.loads(found[0].read_text())["url"]
+        yield url
     finally:
         server.terminate()
-        server.wait(30)
+        server.wait(START_S)
+
+
+def _address(runtime: Path) -> str:
+    """What the server says of itself; "" until it has said all of it."""
+    for path in runtime.glob("jpserver-*.json"):
+        with contextlib.suppress(json.JSONDecodeError):
+            return json.loads(path.read_text())["url"]
+    return ""
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 PACKAGE = "numba.cuda.tests"
 # `nocuda` and `core` have no use of a GPU. Left out are `cudasim`, the simulator's tests, and `benchmarks`.
 FOLDERS = ("doc_examples", "cudapy", "cudadrv", "nrt", "nocuda", "core")
-TEST_SECONDS = 150.0
+TEST_SECONDS = 400.0
 OUTCOMES = ("passed", "failed", "errors", "skipped")
 
 

@@ -12,7 +12,7 @@ ON_ALL = ["two_groups", "pairs", "zero_filled", "wide", "arrives_at_an_mbarrier"
 
 def run(card: str, script: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-W", "ignore", "-m", "grader", "run", "--device", card, str(HERE / script)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
 
 
 @pytest.mark.parametrize(("card", "names"), [("a100", ON_ALL), ("h100", [*ON_ALL, "bulk"])])

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CORPUS = Path(__file__).resolve().parent.parent / "corpus" / "hazards"
-SECONDS = 40  # a program that takes longer is killed
+SECONDS = 300  # a program that takes longer is killed; they take fractions of one
 EXPECT = re.compile(
     r"# expect: (?:silence|(\w+), ([\w -]+?)(?:, \((\d)\)(?: with \((\d)\))?|, line (\d+))?(?:, says \"(.*)\")?)$"
 )

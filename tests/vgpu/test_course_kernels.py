@@ -33,7 +33,7 @@ def h100() -> dict[str, dict]:
     here = str(Path(__file__).parent)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))}
     done = subprocess.run(
-        [sys.executable, "-m", "course.run", "h100", *names], capture_output=True, text=True, env=env, timeout=120
+        [sys.executable, "-m", "course.run", "h100", *names], capture_output=True, text=True, env=env, timeout=400
     )
     assert done.returncode == 0, done.stderr
     results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

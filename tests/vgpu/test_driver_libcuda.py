@@ -10,7 +10,7 @@ from grader.vgpu import libcuda
 
 
 def run(code: str, **kwargs) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, **kwargs)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=400, **kwargs)
 
 
 @pytest.mark.parametrize(("machine", "number"), [("x86_64", 62), ("aarch64", 183)])

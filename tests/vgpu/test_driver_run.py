@@ -15,7 +15,7 @@ def run(tmp_path):
         path = tmp_path / "script.py"
         path.write_text(textwrap.dedent(source))
         code = f"import sys; from grader.vgpu.run import run; sys.exit(run({str(path)!r}, {list(arguments)!r}, 'h100'))"
-        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=400)
 
     return start
 
