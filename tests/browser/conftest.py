@@ -102,6 +102,10 @@ def page(browser, lab, request):
     window.wait_for_selector("#jp-main-dock-panel")
     yield window
     window.screenshot(path=SHOTS / f"end-{request.node.name.replace('/', '-')}.png")
+    kernels = f"{lab}api/kernels"
+    token = {"Authorization": "token camp"}
+    for kernel in window.request.get(kernels, headers=token).json():  # each holds half a gigabyte
+        window.request.delete(f"{kernels}/{kernel['id']}", headers=token)
     context.close()
 
 
