@@ -11,8 +11,9 @@ from grader import caches, devices, reply
 from grader.devices import Device, Run
 from grader.evidence import Arrays, Built, Draw, Side, Timing
 from grader.measure.sizing import timed_case
-from grader.problems.model import Case, Problem
+from grader.problems.model import Case, HostFunction, Problem
 from grader.program import Program
+from grader.rules.kernels import codes, short_name
 from grader.sandbox import Limits, SandboxError, Zygote, doctor
 from grader.submission import Cell
 
@@ -156,6 +157,13 @@ class Bench:
         if key not in self._trusted:
             self._trusted[key] = {side: self._own(problem, side, case) for side in ("baseline", "reference")}
         return self._trusted[key]
+
+    def given(self, problem: Problem) -> dict[str, str]:
+        """Code -> name of the kernels that an exercise of host code gives: those of its reference."""
+        if not (isinstance(problem.entry, HostFunction) and problem.speed):
+            return {}
+        found = codes(self.trusted(problem, problem.speed.modelled)["reference"])
+        return {code: short_name(kernel) for (_, kernel), code in found.items()}
 
     def known_times(self, problem: Problem) -> dict[str, Side]:
         """Times of the trusted sides where they do not change: on a device that models time."""

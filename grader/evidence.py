@@ -1,5 +1,6 @@
 """What was seen of a submission: the data that rules read. NumPy and the standard library only."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -187,6 +188,9 @@ class Evidence:
     runs: tuple[CaseRun, ...] = ()
     timing: Timing | None = None
     swaps: tuple[Swap, ...] = ()  # of a function that was graded live
+    given: Mapping[str, str] = field(
+        default_factory=dict
+    )  # kernels that the exercise gives: code (rules.kernels) -> name
 
     @property
     def results(self) -> list[RunResult]:

@@ -38,8 +38,8 @@ def grade(cells: Sequence[Cell], problem: Problem, bench: Bench, seed: int) -> V
     built, programs, swaps = live.programs_for(bench, cells, problem, built, draws, rng)
     if built.error:
         return decide(Evidence(problem, built))
-    runs = check_values(bench, problem, draws, programs, len(cases))
-    verdict = decide(Evidence(problem, built, runs, swaps=swaps))
+    runs, given = check_values(bench, problem, draws, programs, len(cases)), bench.given(problem)
+    verdict = decide(Evidence(problem, built, runs, swaps=swaps, given=given))
     if verdict.code != "AC" or not timed:
         return verdict
 
@@ -51,7 +51,7 @@ def grade(cells: Sequence[Cell], problem: Problem, bench: Bench, seed: int) -> V
         built, programs, more = live.programs_for(bench, cells, problem, built, draws, rng)
         swaps += more
         if built.error:
-            return decide(Evidence(problem, built, runs, swaps=swaps))
+            return decide(Evidence(problem, built, runs, swaps=swaps, given=given))
         takes = [(draw.inputs, program) for draw, program in zip(draws, programs, strict=True)]
     sides = {"submission": built.programs[timed[0].name], **bench.trusted(problem, timed[0])}
     known = bench.known_times(problem)
@@ -59,7 +59,7 @@ def grade(cells: Sequence[Cell], problem: Problem, bench: Bench, seed: int) -> V
     bench.learn_times(problem, timing)
 
     # 4. Rules look at the evidence; the strongest failure is the code.
-    return decide(Evidence(problem, built, runs, timing, swaps))
+    return decide(Evidence(problem, built, runs, timing, swaps, given))
 
 
 def check_values(

@@ -1,12 +1,12 @@
 """A `Program` as text: its buffers, its streams, its operations in order."""
 
-import re
 from collections.abc import Iterator
 from itertools import groupby
 
 from grader import program as p
 from grader.evidence import place
 from grader.program import Buffer, Copy, Fill, Launch, Place, Program
+from grader.rules.kernels import short_name
 
 _VERBS = {"alloc": "allocate", "free": "free"}
 _CLOCKS = {"device": "timed between two events", "host": "timed by the host's clock"}
@@ -116,17 +116,6 @@ def place_of(program: Program, place: Place) -> str:
     if width and not place.offset % width:
         return f"{b.name}[{place.offset // width}]"
     return f"{name_of(program, place.buffer)} + {place.offset} bytes"
-
-
-def short_name(kernel: str) -> str:
-    """A kernel's name without what the compiler adds: "_ZN3foo4step..." -> "step"."""
-    if not (start := re.match(r"_ZN?", kernel)):
-        return kernel
-    parts, rest = [], kernel[start.end() :]
-    while digits := re.match(r"\d+", rest):
-        parts.append(rest[digits.end() :][: int(digits[0])])
-        rest = rest[digits.end() + int(digits[0]) :]
-    return parts[-1] if parts else kernel
 
 
 def size(nbytes: int) -> str:

@@ -40,8 +40,9 @@ def add(table, y):
 
 
 # %% [markdown] locked="advise-task"
-# The function below is right, and slow. `x` and `y` are on the device already; only the table is the matter. Leave the arithmetic to
-# the kernels: the grader records what your function asks of CUDA, and replays that with numbers of its own.
+# The function below is right, and slow. `x` and `y` are on the device already; only the table is the matter. Leave the rounds as they
+# are, a kernel and then an eighth for the host: you change what happens before them. And leave the arithmetic to the kernels: the
+# grader records what your function asks of CUDA, and replays that with numbers of its own.
 
 # %% answer="advise-answer"
 def rounds(table, x, y, saved):

@@ -43,8 +43,11 @@ class Unwatched:
     def at(self, place: tuple[str, int] | None) -> None:
         """File and line of the submission whose operation comes next, unless time is taken; None: no more of them."""
 
-    def busy(self, nbytes: int) -> None:
-        """The host itself has copied or written so many bytes."""
+    def results(self, places: list[tuple[int, int]]) -> None:
+        """Addresses and sizes of what somebody looks at afterwards."""
+
+    def wrote(self, address: int, nbytes: int, source: int | None = None) -> None:
+        """The host's own code has written so many bytes; source: it has copied them from there."""
 
 
 @dataclass
@@ -92,7 +95,9 @@ class Player:
             functions |= self._load(program, device)
         with Stage(program, contexts, guard, flush) as stage:
             stage.prepare(inputs, poison, self.watcher.name)
-            steps = Steps(program, stage, functions, self.ordinal, not flush, self.watcher.busy)
+            if program.clock == "host":  # a kernel is all that there is to it
+                self.watcher.results(stage.places("output", "inout"))
+            steps = Steps(program, stage, functions, self.ordinal, not flush, self.watcher.wrote)
             try:
                 prepared = steps.prepare()
                 for _ in contexts.each():

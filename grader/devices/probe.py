@@ -6,7 +6,8 @@ from itertools import islice
 
 import grader.vgpu
 from grader.vgpu.driver.abi import LOCK
-from grader.vgpu.driver.clock import CLOCK
+from grader.vgpu.driver.clock import CLOCK, Span
+from grader.vgpu.driver.flow import Done, Flow
 from grader.vgpu.driver.memory import find
 from grader.vgpu.driver.paging import TOTALS, Totals
 from grader.vgpu.driver.state import driver
@@ -25,6 +26,7 @@ class VirtualProbe:
         self._counters: Counter = Counter()
         self._fault: dict | None = None
         self._marks: list[tuple[int, int, Totals]] = []  # spans and calls so far, what paging has done
+        self._flow, self._results = Flow(), []
         grader.vgpu.on_launch(self._saw)
 
     def start(self, sanitize: bool, profile: bool) -> None:
@@ -35,19 +37,30 @@ class VirtualProbe:
         self._counters.clear()
         self._fault = None
         self._marks.clear()
+        self._results = []
+        self._flow.stop()
         host.tell_place(None)
 
     def mark(self) -> None:
         """The timed part starts or ends here."""
         self._marks.append((len(CLOCK.spans), len(CLOCK.calls), replace(TOTALS)))
+        if len(self._marks) > 1:
+            self._flow.stop()
+        elif self._options.racecheck and self._results:
+            self._flow.watch()
 
     def at(self, place: tuple[str, int] | None) -> None:
         """The line of the submission whose operation is replayed."""
         host.tell_place(place)
 
-    def busy(self, nbytes: int) -> None:
+    def results(self, places: list[tuple[int, int]]) -> None:
+        """Where the arrays lie that somebody looks at afterwards."""
+        self._results = places
+
+    def wrote(self, address: int, nbytes: int, source: int | None = None) -> None:
         """The host itself has copied or written so many bytes. An estimate: at the rate of the driver's staging copies,
         which the host's memory bounds."""
+        self._flow.host_wrote(address, nbytes, source)
         with LOCK:
             CLOCK.spend(nbytes / (timing(grader.vgpu.active()[0].key).pageable_to_device_gbs * 1e3))
 
@@ -74,14 +87,16 @@ class VirtualProbe:
     def counters(self) -> dict[str, float]:
         """Sums over the run's launches; of the timed part what the timeline shows (see `timeline_of`), and page faults.
 
-        fault_groups, host_fault_groups: of managed memory; to_device, to_host, evicted: bytes of it that moved.
+        fault_groups, host_fault_groups: of managed memory; to_device, to_host, evicted: bytes of it that moved. Where the
+        sanitizers watched, also `needed_of`.
         """
         if len(self._marks) < 2:
             return dict(self._counters)
         (spans, calls, before), (last_span, last_call, after) = self._marks
         shown = Timeline(list(islice(CLOCK.spans, spans, last_span)), list(islice(CLOCK.calls, calls, last_call)))
         paged = {name: float(n) for name, n in after.since(before).items()}
-        return dict(self._counters) | timeline_of(shown) | paged
+        needed = needed_of(*self._flow.needed(self._results)) if self._options.racecheck and self._results else {}
+        return dict(self._counters) | timeline_of(shown) | paged | needed
 
     def _saw(self, kernel, work, result, span) -> None:
         if result.fault is not None:
@@ -108,6 +123,22 @@ def timeline_of(shown: Timeline) -> dict[str, float]:
         "waits_us": sum(c.end_us - c.start_us for c in waits),
     }
     return found | ({"copies_overlapped": shown.overlap} if shown.copies else {})
+
+
+def needed_of(needed: list[Done], others: int) -> dict[str, float]:
+    """Figures of the work that the results depend on (see `grader.vgpu.driver.flow`).
+
+    needed_copies_us: during which such copies ran; needed_overlapped: share of it during which such a kernel ran, 0 to 1.
+    needed_streams: with such work. unneeded: how many other kernels, copies and memsets there were.
+    """
+    shown = Timeline([Span("", d.kind, 0, d.stream, "", d.start_us, d.end_us) for d in needed])
+    streams = {d.stream for d in needed if d.kind not in ("set", "prefetch")}
+    return {
+        "needed_copies_us": shown.copies,
+        "needed_overlapped": shown.overlap,
+        "needed_streams": float(len(streams)),
+        "unneeded": float(others),
+    }
 
 
 def counters_of(counters) -> dict[str, float]:

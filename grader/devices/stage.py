@@ -77,6 +77,10 @@ class Stage:
         """The bytes of the exercise's arrays that have one of these roles, by name."""
         return {n: self.memory[i].read() for n, i in self._program.named(*roles).items()}
 
+    def places(self, *roles: str) -> list[tuple[int, int]]:
+        """(address, bytes) of the exercise's arrays that have one of these roles."""
+        return [(self.memory[i].address, self.memory[i].nbytes) for i in self._program.named(*roles).values()]
+
     def overrun(self) -> tuple[str, ...]:
         """Names of the buffers that something was written next to."""
         return tuple(b.name for b, m in self._pairs() if not m.guards_intact())

@@ -34,9 +34,9 @@ class Steps:
         functions: dict,
         ordinal: int,
         backwards: bool,
-        busy: Callable[[int], None],
+        wrote: Callable[..., None],
     ):
-        self._busy = busy  # told of bytes that the host itself has copied or written
+        self._wrote = wrote  # see `player.Unwatched`
         self._backwards = backwards  # see `synchronize`
         self._program, self._memory, self._streams = program, stage.memory, stage.streams
         self._streams_on = program.stream_devices or (0,) * len(stage.streams)
@@ -189,14 +189,14 @@ class Steps:
 
         def write():
             self._memory[op.to.buffer].write(op.to.offset, blob)
-            self._busy(len(blob))
+            self._wrote(self._at(op.to), len(blob))
 
         return write
 
     def _host_copy(self, op: p.HostCopy) -> Step:
         def copy():
             ctypes.memmove(self._at(op.to), self._at(op.source), op.nbytes)
-            self._busy(op.nbytes)
+            self._wrote(self._at(op.to), op.nbytes, self._at(op.source))
 
         return copy
 

@@ -15,6 +15,7 @@ from grader.rules.correctness import (
     right_values,
 )
 from grader.rules.host import (
+    Given,
     allocates_nothing_between,
     as_given,
     copies_pinned_memory,
@@ -24,6 +25,7 @@ from grader.rules.host import (
     no_page_faults,
     overlaps,
     spreads_over_streams,
+    takes_turns,
     waits_for_results,
     works_on_device,
 )
@@ -32,6 +34,7 @@ from grader.rules.speed import coalesced, fast_enough, few_bytes, no_bank_confli
 __all__ = [
     "CLEAN",
     "Check",
+    "Given",
     "Rule",
     "allocates_nothing_between",
     "as_given",
@@ -52,6 +55,7 @@ __all__ = [
     "overlaps",
     "spreads_over_streams",
     "structure",
+    "takes_turns",
     "waits_at_mbarriers",
 ]
 
@@ -60,7 +64,7 @@ _BUILT = ("compiles",)
 _ENDED = ("compiles", "as_launched", "works_on_device", "finishes", "in_bounds")
 CLEAN = (
     *(*_ENDED, "initialised", "race_free", "barriers_met"),
-    *("inputs_kept", "right_values", "repeatable", "waits_for_results", "as_given"),
+    *("inputs_kept", "right_values", "repeatable", "waits_for_results", "as_given", "takes_turns"),
 )
 
 

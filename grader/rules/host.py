@@ -2,17 +2,38 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from math import prod
+from typing import NamedTuple
 
-from grader.evidence import Evidence, Timing
-from grader.program import Alloc, Copy, Free, Graph, GraphLaunch, GraphUpdate, Launch, Program, Sync, work_of
+from grader.evidence import Evidence
+from grader.program import (
+    Alloc,
+    Copy,
+    Free,
+    Graph,
+    GraphLaunch,
+    GraphUpdate,
+    HostCopy,
+    HostWrite,
+    Launch,
+    Program,
+    Sync,
+    work_of,
+)
 from grader.rules.check import Check, failed, passed, unknown
+from grader.rules.kernels import codes, short_name
 
 JUDGED = 64  # results; fewer may stay the same by chance
 HOSTS_SHARE = 0.5  # of the results: more must not be the host's. Less may be a part that the host chose to skip
 HINT = "The host may choose the calls by what it sees; the numbers in the results have to come from a kernel."
-LEAST_WORK = 0.9  # of the accesses of the kernels that are given
-Shape = tuple[int, int]  # blocks, threads
 Sizes = Mapping[str, int]
+
+
+class Given(NamedTuple):
+    """How a kernel that an exercise gives has to be launched."""
+
+    shape: tuple[int, int] | None = None  # blocks and threads of a block; None: any
+    times: int | None = None  # how often it runs in all; None: any number
 
 
 def works_on_device(e: Evidence, host_finishes: bool = False) -> Check:
@@ -44,48 +65,73 @@ def works_on_device(e: Evidence, host_finishes: bool = False) -> Check:
     return passed("kernels are launched at every size")
 
 
-def as_given(
-    e: Evidence, shapes: tuple[Shape, ...] = (), counts: Callable[[Sizes], dict[Shape, int]] | None = None
-) -> Check:
-    """Kernels are launched as the exercise says.
+def as_given(e: Evidence, launches: Callable[[Sizes], dict[str, Given]]) -> Check:
+    """The kernels that are given run, and no others, launched as the exercise says.
 
-    shapes: the allowed (blocks, threads); counts: or how many kernels of each have to run, by the sizes. All of them
-    together read and write about as often as the reference's do: one that does the others' work as well does it less.
+    launches: how each of them is to be launched, by its name, at certain sizes. A kernel is told by its compiled code.
     """
+    if not e.given:
+        return unknown("the kernels that are given are not known here")
     sizes = {run.case.name: run.case.sizes for run in e.runs}
     if e.timing:
         sizes[e.timing.case.name] = e.timing.case.sizes
     for name, program in e.built.recorded:
-        ran = Counter()
+        asked, own = launches(sizes[name]) if name in sizes else {}, codes(program)
+        ran: Counter[str] = Counter()
         for launch, times in _kernels(program):
-            if (launch.grid[1:], launch.block[1:]) != ((1, 1), (1, 1)):
-                return failed(f"{name}: a kernel is launched with grid {launch.grid} and block {launch.block}")
-            ran[launch.grid[0], launch.block[0]] += times
-        asked = counts(sizes[name]) if counts and name in sizes else {}
-        if stray := [shape for shape in ran if shape not in (asked or shapes or ran)]:
-            wanted = " or ".join(f"{grid} blocks of {block}" for grid, block in asked or shapes)
-            return failed(f"{name}: a kernel is launched with {stray[0][0]} blocks of {stray[0][1]}, not with {wanted}")
-        for (grid, block), times in asked.items():
-            if ran[grid, block] != times:
-                return failed(f"{name}: {ran[grid, block]} kernels run with {grid} blocks of {block}, not {times}")
-    if (work := _work(e.timing)) < LEAST_WORK:
-        return failed(
-            f"the kernels read and write {work:.0%} as often as those that are given",
-            "What is asked is the host's code: launch every kernel as it is given, on all of its data.",
-        )
-    return passed("every kernel is launched as given")
+            kernel = e.given.get(own[launch.module, launch.kernel])
+            if kernel is None:
+                return failed(
+                    f"{name}: a kernel runs that the exercise does not give ({short_name(launch.kernel)}): its compiled code"
+                    " is another one",
+                    "What is asked is the host's code. Take the kernels as they are, with @cuda.jit as it is, and give them"
+                    " whole arrays or contiguous parts.",
+                )
+            ran[kernel] += times
+            wanted = asked.get(kernel, Given()).shape
+            if wanted and (launch.grid, launch.block) != ((wanted[0], 1, 1), (wanted[1], 1, 1)):
+                return failed(
+                    f"{name}: {kernel} is launched with grid {launch.grid} and block {launch.block}, not with {wanted[0]}"
+                    f" blocks of {wanted[1]}"
+                )
+        for kernel, given in asked.items():
+            if given.times is not None and ran[kernel] != given.times:
+                return failed(f"{name}: {kernel} runs {ran[kernel]} times, not {given.times}")
+    return passed("every kernel is one that is given, and launched as it should be")
 
 
-def _work(t: Timing | None) -> float:
-    """How often the submission's kernels access global memory, by how often the reference's do; 1 where nobody counts."""
-    ours, reference = (_accesses(t, side) for side in ("submission", "reference"))
-    return ours / reference if ours is not None and reference else 1.0
+def takes_turns(e: Evidence, kernel: str, output: str, rounds: int) -> Check:
+    """The host takes an equal part of the output after every round, as given.
+
+    kernel: which ends a round; output: the array.
+    """
+    for name, program in e.built.recorded:
+        array, own = program.named("output")[output], codes(program)
+        b = program.buffers[array]
+        part = -(-prod(b.shape) // rounds) * (b.nbytes // prod(b.shape))
+        graphs: dict[int, int] = {}  # how often the kernel is in each
+        done, took = 0, 0  # rounds; bytes taken since the last one
+        for op in program.ops:
+            inside = sum(isinstance(w, Launch) and e.given.get(own[w.module, w.kernel]) == kernel for w in work_of(op))
+            if isinstance(op, Graph | GraphUpdate):
+                graphs[op.exec] = inside
+            elif ended := graphs[op.exec] if isinstance(op, GraphLaunch) else inside:
+                done, took = done + ended, 0
+            elif isinstance(op, HostWrite | HostCopy | Copy) and op.to.buffer == array:
+                took += _length(program, op)
+            if took > (part if done else 0):
+                when = f"after {done} of {rounds} rounds" if done else "before the first round"
+                return failed(
+                    f"{name}: {when} the host takes {took} bytes of {output}, of which {part} are due after each round",
+                    "Leave the loop as it is: a kernel, a wait, a part. What can be done before the loop?",
+                )
+    return passed(f"the host takes its part of {output} after every round")
 
 
-def _accesses(t: Timing | None, side: str) -> float | None:
-    counters = t.sides[side].counters if t and side in t.sides else {}
-    found = [counters[name] for what in ("load", "store", "atomic") if (name := f"global_{what}_requests") in counters]
-    return sum(found) if found or "shared_requests" in counters else None
+def _length(program: Program, op: HostWrite | HostCopy | Copy) -> int:
+    if isinstance(op, HostWrite):
+        return len(program.blobs[op.blob])
+    return op.nbytes * getattr(op, "rows", 1)
 
 
 def waits_for_results(e: Evidence) -> Check:
@@ -100,13 +146,14 @@ def waits_for_results(e: Evidence) -> Check:
 
 
 def overlaps(e: Evidence, share: float = 0.3) -> Check:
-    """Copies run while kernels run."""
-    c, _, how = _timeline(e)
-    if "copies_us" not in c:
+    """Copies run while kernels run, both for the results."""
+    c, how = _needed(e)
+    if "needed_copies_us" not in c:
         return unknown("this device does not tell what runs at the same time")
-    if not c["copies_us"]:
-        return failed("nothing is copied", "A kernel that reads the host's memory waits for the link at every access.")
-    got = c["copies_overlapped"]
+    if not c["needed_copies_us"]:
+        hint = "A kernel that reads the host's memory waits for the link at every access."
+        return failed(f"nothing is copied{how}", hint)
+    got = c["needed_overlapped"]
     said = f"a kernel runs during {got:.0%} of the copies' time{how}"
     if got >= share:
         return passed(said)
@@ -117,10 +164,13 @@ def overlaps(e: Evidence, share: float = 0.3) -> Check:
 
 
 def spreads_over_streams(e: Evidence, least: int = 2) -> Check:
-    """The work is spread over several streams."""
-    streams = {op.stream for op in _program(e).ops if isinstance(op, Launch | Copy | GraphLaunch)}
-    said = f"{len(streams)} stream{'' if len(streams) == 1 else 's'} with kernels or copies"
-    if len(streams) >= least:
+    """The work for the results is spread over several streams."""
+    c, how = _needed(e)
+    if "needed_streams" not in c:
+        return unknown("this device does not tell what the results depend on")
+    streams = int(c["needed_streams"])
+    said = f"{streams} stream{'' if streams == 1 else 's'} with kernels or copies{how}"
+    if streams >= least:
         return passed(said)
     return failed(f"{said}; at least {least} are asked", "Give every call its stream; without one it is the default.")
 
@@ -198,7 +248,9 @@ def no_page_faults(e: Evidence, share: float = 0.02) -> Check:
     c, seconds, how = _timeline(e)
     if "faults_us" not in c:
         return unknown("this device does not tell of page faults")
-    waited, whole = c["faults_us"], seconds * 1e6
+    # By the reference's time where that is shorter: whoever makes the rest slow has no fewer faults.
+    reference = e.timing.sides.get("reference") if e.timing else None
+    waited, whole = c["faults_us"], min(seconds, reference.seconds if reference else seconds) * 1e6
     said = f"{waited:.0f} of {whole:.0f} us are page faults{how}"
     if waited <= share * whole:
         return passed(said)
@@ -257,3 +309,17 @@ def _timeline(e: Evidence) -> tuple[dict[str, float], float, str]:
             if "kernels_us" in r.counters and r.seconds:
                 return r.counters, r.seconds, f", modelled for {r.device} ({run.case.name})"
     return {}, 0.0, ""
+
+
+def _needed(e: Evidence) -> tuple[dict[str, float], str]:
+    """(figures of what the results depend on, what to say of them) of the largest replay that watched for hazards.
+
+    Kernels and copies that nothing comes of are no way to have work in two streams, or something to run beside a copy.
+    """
+    for run in reversed(e.runs):
+        for r in run.results:
+            if "unneeded" in r.counters:
+                left = int(r.counters["unneeded"])
+                out = f"; {left} kernels or copies that no result depends on are left out" if left else ""
+                return r.counters, f" ({run.case.name}, modelled for {r.device}{out})"
+    return {}, ""

@@ -32,6 +32,8 @@ from grader.program import (
     Wait,
 )
 from grader.rules import host
+from grader.rules.host import Given
+from grader.rules.kernels import code
 
 CASE = Case({"n": 4})
 BUFFERS = (
@@ -45,23 +47,37 @@ STREAMS = ("legacy", "blocking", "non-blocking")
 IN, OUT = Copy(Place(2, 0), Place(0, 0), 16, stream=1), Copy(Place(1, 0), Place(2, 0), 16, stream=1, blocking=True)
 
 
-def launch(stream=1, grid=(2, 1, 1), block=(32, 1, 1)) -> Launch:
-    return Launch(0, "_ZN3foo4stepB2v1E", grid, block, 0, bytes(8), (Relocation(0, 2, 4),), stream)
+KERNEL = "_ZN3foo4stepB2v1E"
 
 
-def program(*ops, blobs=(bytes(4),), **more) -> Program:
-    return Program.make(BUFFERS, [b".version 8.0\n"], ops, blobs=blobs, streams=STREAMS, clock="host", **more)
+def ptx(name: str = KERNEL, body: str = "ret;", line: int = 1) -> bytes:
+    return f"// by hand\n.version 8.0\n.visible .entry {name}()\n{{\n.loc 1 {line} 0\n{body}\n}}\n".encode()
 
 
-def evidence(*ops, late=(), **counters) -> Evidence:
+def launch(stream=1, grid=(2, 1, 1), block=(32, 1, 1), module=0) -> Launch:
+    return Launch(module, KERNEL, grid, block, 0, bytes(8), (Relocation(0, 2, 4),), stream)
+
+
+def program(*ops, blobs=(bytes(4), bytes(8)), **more) -> Program:
+    modules = [ptx(), ptx(body="trap;")]
+    return Program.make(BUFFERS, modules, ops, blobs=blobs, streams=STREAMS, clock="host", **more)
+
+
+def evidence(*ops, late=(), given=("_ZN5other4stepB2v7E",), reference=1e-3, **counters) -> Evidence:
     if counters:
         counters |= {"kernels_us": 10.0}
-    run = CaseRun(CASE, {}, {}, (RunResult("A100", "modelled", late=late),))
-    sides = {"submission": Side(1e-3, counters, 1), "reference": Side(1e-3, {"global_load_requests": 100.0}, 1)}
+    run = CaseRun(CASE, {}, {}, (RunResult("A100", "modelled", late=late, counters=counters, sanitized=True),))
+    sides = {"submission": Side(1e-3, counters, 1), "reference": Side(reference, {}, 1)}
     timing = Timing("A100", "modelled", CASE, sides, 2.0, (2.0, 2.0), 1.0, 1)
-    return Evidence(None, Built({CASE.name: program(*ops)}), (run,), timing)
+    known = {code(ptx(name, line=7), name): "step" for name in given}
+    return Evidence(None, Built({CASE.name: program(*ops)}), (run,), timing, given=known)
 
 
+NEEDED = {"needed_copies_us": 9.0, "needed_overlapped": 0.5, "needed_streams": 2.0, "unneeded": 1.0}
+FOUR = {"launches": lambda s: {"step": Given((2, 32), s["n"])}}
+ANY = {"launches": lambda s: {"step": Given()}}
+HALVES = {"kernel": "step", "output": "y", "rounds": 2}
+FIRST, SECOND = HostWrite(Place(1, 0), 1), HostCopy(Place(1, 8), Place(0, 8), 8)
 CAPTURED = Graph(0, (Node(launch()), Node(launch(), (0,))))
 SWITCHED_OFF = GraphUpdate(0, (Node(launch(), enabled=False), Node(launch(), (0,), enabled=False)))
 RULES = {
@@ -77,12 +93,15 @@ RULES = {
     "a graph that is never launched": (host.works_on_device, (CAPTURED,), {}, {}, False),
     "on time": (host.waits_for_results, (), {}, {}, True),
     "late": (host.waits_for_results, (), {"late": ("y",)}, {}, False),
-    "enough overlap": (host.overlaps, (), {"copies_us": 9.0, "copies_overlapped": 0.6}, {"share": 0.5}, True),
-    "too little overlap": (host.overlaps, (), {"copies_us": 9.0, "copies_overlapped": 0.4}, {"share": 0.5}, False),
-    "no copies": (host.overlaps, (), {"copies_us": 0.0}, {"share": 0.5}, False),
+    "enough overlap": (host.overlaps, (), NEEDED | {"needed_overlapped": 0.6}, {"share": 0.5}, True),
+    "too little overlap": (
+        host.overlaps, (), NEEDED | {"needed_overlapped": 0.4, "copies_us": 9.0, "copies_overlapped": 1.0}, {"share": 0.5}, False,
+    ),
+    "no copies": (host.overlaps, (), NEEDED | {"needed_copies_us": 0.0, "copies_us": 9.0}, {"share": 0.5}, False),
     "overlap on a device that does not tell": (host.overlaps, (), {}, {}, None),
-    "two streams": (host.spreads_over_streams, (launch(1), launch(2)), {}, {}, True),
-    "one stream": (host.spreads_over_streams, (launch(1), launch(1), Sync("stream", 2)), {}, {}, False),
+    "two streams": (host.spreads_over_streams, (), NEEDED, {}, True),
+    "one stream": (host.spreads_over_streams, (launch(1), launch(2)), NEEDED | {"needed_streams": 1.0}, {}, False),
+    "streams on a device that does not tell": (host.spreads_over_streams, (launch(1), launch(2)), {}, {}, None),
     "pinned copies": (host.copies_pinned_memory, (IN, launch()), {}, {}, True),
     "pageable copies": (host.copies_pinned_memory, (IN, OUT), {}, {}, False),
     "a pageable copy": (host.copies_pinned_memory, (IN, Copy(Place(2, 0), None, 4, blob=0)), {}, {}, False),
@@ -100,22 +119,24 @@ RULES = {
     "no faults": (host.no_page_faults, (), {"faults_us": 5.0}, {}, True),
     "faults": (host.no_page_faults, (), {"faults_us": 500.0}, {}, False),
     "faults on a device that does not tell": (host.no_page_faults, (), {}, {}, None),
-    "the shape as given": (host.as_given, (launch(),), {}, {"shapes": ((2, 32),)}, True),
-    "the work as given": (host.as_given, (launch(),), {"global_load_requests": 60.0, "global_store_requests": 30.0}, {}, True),
-    "less work": (host.as_given, (launch(),), {"global_load_requests": 60.0, "global_atomic_requests": 29.0}, {}, False),
-    "no work": (host.as_given, (launch(),), {"shared_requests": 0.0}, {}, False),
-    "another shape": (host.as_given, (launch(grid=(4, 1, 1)),), {}, {"shapes": ((2, 32), (3, 32))}, False),
-    "another shape in a graph": (host.as_given, (CAPTURED, GraphLaunch(0)), {}, {"shapes": ((3, 32),)}, False),
-    "a flat shape asked, a grid of two dimensions": (
-        host.as_given, (launch(grid=(2, 2, 1)),), {}, {"shapes": ((2, 32),)}, False,
+    "faults, beside a kernel that does nothing": (host.no_page_faults, (), {"faults_us": 15.0, "reference": 2e-4}, {}, False),
+    "a kernel as given": (host.as_given, (launch(grid=(3, 1, 1)),), {}, ANY, True),
+    "another kernel of the same name": (host.as_given, (launch(), launch(module=1)), {}, ANY, False),
+    "another kernel in a graph": (host.as_given, (Graph(0, (Node(launch(module=1)),)), GraphLaunch(0)), {}, ANY, False),
+    "kernels that nobody knows": (host.as_given, (launch(module=1),), {"given": ()}, ANY, None),
+    "another shape": (host.as_given, (launch(grid=(4, 1, 1)),) * 4, {}, FOUR, False),
+    "another shape in a graph": (host.as_given, (CAPTURED, *[GraphLaunch(0)] * 2), {}, {"launches": lambda s: {"step": Given((3, 32))}}, False),
+    "a flat shape asked, a grid of two dimensions": (host.as_given, (launch(grid=(2, 2, 1)),) * 4, {}, FOUR, False),
+    "the number as given": (host.as_given, (CAPTURED, GraphLaunch(0), GraphLaunch(0)), {}, FOUR, True),
+    "one too few": (host.as_given, (launch(),) * 3, {}, FOUR, False),
+    "a part after every round": (host.takes_turns, (launch(), FIRST, launch(), SECOND), {}, HALVES, True),
+    "rounds by a graph": (
+        host.takes_turns, (Graph(0, (Node(launch()),)), GraphLaunch(0), FIRST, GraphLaunch(0), SECOND), {}, HALVES, True,
     ),
-    "the number as given": (
-        host.as_given, (CAPTURED, GraphLaunch(0), GraphLaunch(0)), {}, {"counts": lambda s: {(2, 32): s["n"]}}, True,
-    ),
-    "one too few": (host.as_given, (launch(),) * 3, {}, {"counts": lambda s: {(2, 32): s["n"]}}, False),
-    "one of another shape": (
-        host.as_given, (*(launch(),) * 4, launch(block=(64, 1, 1))), {}, {"counts": lambda s: {(2, 32): s["n"]}}, False,
-    ),
+    "a part before the first round": (host.takes_turns, (FIRST, launch(), launch(), SECOND), {}, HALVES, False),
+    "everything at the end": (host.takes_turns, (launch(), launch(), FIRST, SECOND), {}, HALVES, False),
+    "everything by a copy": (host.takes_turns, (launch(), OUT, launch()), {}, HALVES, False),
+    "a round that another kernel ends": (host.takes_turns, (launch(), FIRST, launch(module=1), SECOND), {}, HALVES, False),
 }  # fmt: skip
 
 
@@ -138,7 +159,7 @@ def test_a_rule_holds_or_fails_with_a_sentence_of_numbers(what):
 
 
 SHOWN = """
-12 operations, 1 modules of PTX, timed by the host's clock
+12 operations, 2 modules of PTX, timed by the host's clock
 buffers
   x            host      input         16 B  <f4 (4,)
   y            pageable  output        16 B  <f4 (4,)
@@ -226,7 +247,7 @@ def test_what_cannot_be_shown_is_one_sentence(tmp_path, monkeypatch, capsys, arg
 
 def test_a_card_without_a_timeline_is_judged_by_the_one_that_watches():
     e = evidence()
-    seen = {"kernels_us": 5.0, "copies_us": 8.0, "copies_overlapped": 0.7, "faults_us": 600.0}
+    seen = NEEDED | {"kernels_us": 5.0, "needed_overlapped": 0.7, "faults_us": 600.0}
     result = RunResult("NVIDIA H100 (virtual)", "modelled", seconds=1e-3, counters=seen, sanitized=True)
     e = replace(e, runs=(replace(e.runs[0], results=(result, RunResult("H100", "measured"))),))
     check = host.overlaps(e, share=0.5)
@@ -237,5 +258,33 @@ def test_a_card_without_a_timeline_is_judged_by_the_one_that_watches():
 def test_evidence_without_a_timing_is_judged_by_the_size_that_asks_for_most():
     small, large = program(launch()), program(launch(1), launch(2))
     e = Evidence(None, Built({"n = 1": small, "n = 2": large}), ())
-    assert host.spreads_over_streams(e).passed is True
+    assert host.copies_pinned_memory(e).message == "0 copies, none from or to pageable memory"
+    assert host.few_host_waits(
+        replace(e, built=Built({"n = 1": small, "n = 2": program(launch(), Sync("context"))}))
+    ).message.startswith("the host waits 1 times")
     assert sum(host.kernels_launched(large)) == 2
+
+
+def test_a_kernel_is_told_by_its_code_and_not_by_its_text():
+    same = ptx("_ZN1a4stepE", line=3)
+    assert code(ptx(), KERNEL) == code(same, "_ZN1a4stepE") != ""
+    assert code(ptx(body="  ret; // done"), KERNEL) == code(ptx(), KERNEL)
+    assert code(ptx(body=".section .debug_str { .b8 7 }\nret;"), KERNEL) == code(ptx(), KERNEL)
+    assert code(ptx(body="trap;"), KERNEL) != code(ptx(), KERNEL)
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        ".loc 1 1 0 trap;\nret;",
+        '.file 1 "a" trap;\nret;',
+        ".section .debug_str { } trap;\nret;",
+        ".section .text { trap; }\nret;",
+        "// \r trap;\nret;",
+        "// \\\nret;",
+        "#define ret trap\nret;",
+        "ret;\n} .entry other() { ret;",
+    ],
+)
+def test_nothing_that_does_work_hides_in_what_is_left_out(hidden):
+    assert code(ptx(body=hidden), KERNEL) != code(ptx(), KERNEL)

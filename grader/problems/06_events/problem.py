@@ -29,7 +29,8 @@ def _case(n, rounds, secret=False):
 
 
 def _launches(sizes):
-    return {(64, 256): 2 * sizes["rounds"], (8, 128): 2 * sizes["rounds"]}
+    wide, narrow = (rules.Given(shape, sizes["rounds"]) for shape in ((64, 256), (8, 128)))
+    return {"mix": wide, "smooth": narrow, "bend": narrow, "join": wide}
 
 
 def _secret(rng):
@@ -60,7 +61,7 @@ PROBLEM = Problem(
     tolerance=Tolerance(relative=4e-6),
     rubric=(
         *rules.correct_host(values=2, hazards=1),
-        rules.structure(rules.as_given, 0, code="SLOW", counts=_launches),
+        rules.structure(rules.as_given, 0, code="SLOW", launches=_launches),
         rules.fast(4, "Draw the timeline, a row for each stream: do smooth and bend run side by side?"),
         rules.structure(rules.spreads_over_streams, 1, least=2),
         rules.structure(rules.few_host_waits, 2, most=2),
@@ -73,5 +74,6 @@ PROBLEM = Problem(
         "mix in a; forked.record(a); forked.wait(b); bend in b; joined.record(b); smooth in a; joined.wait(a);"
         " join in a.",
     ),
+    version=2,
     speed=Speed(bar=1.4, modelled=_case(1 << 17, 3), measured=_case(1 << 20, 10)),
 )

@@ -51,7 +51,7 @@ PROBLEM = Problem(
     tolerance=Tolerance(relative=1e-6),
     rubric=(
         *rules.correct_host(values=3, hazards=1),
-        rules.structure(rules.as_given, 0, code="SLOW", shapes=((4, 128),)),
+        rules.structure(rules.as_given, 0, code="SLOW", launches=lambda sizes: {"brighten": rules.Given((4, 128))}),
         rules.fast(3, "Draw the timeline: which engine is idle while another works? Which call makes the others wait?"),
         rules.structure(rules.overlaps, 2, share=0.4),
         rules.structure(rules.copies_pinned_memory, 1),
@@ -64,5 +64,6 @@ PROBLEM = Problem(
         "part = slice(first, min(first + size, n)), then d_x[part].copy_to_device(h_x[part], stream=s),"
         " brighten[BLOCKS, THREADS, s](d_x[part], d_y[part]) and d_y[part].copy_to_host(h_y[part], stream=s).",
     ),
+    version=2,
     speed=Speed(bar=1.6, modelled=_case(1 << 19), measured=_case(1 << 24)),
 )

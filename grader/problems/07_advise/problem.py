@@ -36,12 +36,16 @@ def _secret(rng):
     return [_case(n, secret=True) for n in near(rng, 3000, 50_000)]
 
 
+def _launches(sizes):
+    return {"start": rules.Given(), "add": rules.Given(times=ROUNDS)}
+
+
 PROBLEM = Problem(
     name="07_advise",
     title="A table for both sides",
     statement=(
         "table is managed and lies at the host. In each of 8 rounds a kernel reads all of it, and then the host saves an"
-        " eighth of it. Nobody writes to it. Stop it from travelling back and forth."
+        " eighth of it. Nobody writes to it. Stop it from travelling back and forth, and leave the rounds as they are."
     ),
     entry=HostFunction(
         "rounds",
@@ -59,6 +63,8 @@ PROBLEM = Problem(
     tolerance=Tolerance(relative=1e-6, scale=_scale),
     rubric=(
         *rules.correct_host(values=3, hazards=1),
+        rules.structure(rules.as_given, 0, code="SLOW", launches=_launches),
+        rules.structure(rules.takes_turns, 0, code="SLOW", kernel="add", output="saved", rounds=ROUNDS),
         rules.fast(4, "Both sides only read. What would have to be true for neither to take the table from the other?"),
         rules.structure(rules.no_page_faults, 2),
     ),
@@ -68,5 +74,6 @@ PROBLEM = Problem(
         " bring it to the device once, by a prefetch.",
         'advise(table, "read mostly"), then prefetch(table), then the loop as it is.',
     ),
+    version=2,
     speed=Speed(bar=3.0, modelled=_case(1 << 19), measured=_case(1 << 24)),
 )

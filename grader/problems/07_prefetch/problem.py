@@ -48,6 +48,7 @@ PROBLEM = Problem(
     tolerance=Tolerance(relative=1e-6),
     rubric=(
         *rules.correct_host(values=3, hazards=1),
+        rules.structure(rules.as_given, 0, code="SLOW", launches=lambda sizes: {"square": rules.Given()}),
         rules.fast(
             4, "Who touches which array first, and where is it then? There are three touches from the wrong side."
         ),
@@ -60,5 +61,6 @@ PROBLEM = Problem(
         " the kernel only writes has to be there too. After the kernel it is the host who waits.",
         'prefetch(x, stream=stream), prefetch(y, stream=stream), the launch, prefetch(y, "host", stream).',
     ),
+    version=2,
     speed=Speed(bar=1.5, modelled=_case(1 << 19), measured=_case(1 << 24)),
 )

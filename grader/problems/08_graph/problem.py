@@ -28,7 +28,7 @@ def _case(n, frames, secret=False):
 
 
 def _launches(sizes):
-    return {(-(-sizes["n"] // THREADS), THREADS): STEPS * sizes["frames"]}
+    return {"step": rules.Given((-(-sizes["n"] // THREADS), THREADS), STEPS * sizes["frames"])}
 
 
 def _secret(rng):
@@ -57,7 +57,7 @@ PROBLEM = Problem(
     tolerance=Tolerance(relative=1e-5),
     rubric=(
         *rules.correct_host(values=3, hazards=1),
-        rules.structure(rules.as_given, 0, code="SLOW", counts=_launches),
+        rules.structure(rules.as_given, 0, code="SLOW", launches=_launches),
         rules.fast(3, "How many launches does the host make for a frame? What is made anew for every frame?"),
         rules.structure(rules.launches_as_graph, 3, share=1.0, graphs=1),
     ),
@@ -69,5 +69,6 @@ PROBLEM = Problem(
         " builder](source, target), graph = builder.end_building().complete(); then for each frame"
         " graph.launch(stream) and the copy.",
     ),
+    version=2,
     speed=Speed(bar=1.2, modelled=_case(400, 3), measured=_case(1 << 14, 20)),
 )

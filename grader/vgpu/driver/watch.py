@@ -10,6 +10,7 @@ Threads of the host count as one: what one of them has waited for is before what
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -80,6 +81,9 @@ class Watch:
         self._held: list[_Held] = []
         self._held_bytes = 0
         self._unwaited = False  # operations are being executed that the host does not wait for
+        self.listener: Callable | None = (
+            None  # told (op, work) of each piece of work right after it has run; see flow.py
+        )
 
     # ------------------------------------------------------------------ when it is asked for
     def asked(self, op, work) -> None:
@@ -154,6 +158,8 @@ class Watch:
             return
         if work.observed:
             accesses = self._compare(op, work, changes)
+        if self.listener is not None:
+            self.listener(op, work)
         for allocation, access, _ in accesses if self._held else ():
             self._refresh(allocation, access)
         if work.node_type == HOST_FUNCTION:  # it may write anything, and lets the host know how far the stream is

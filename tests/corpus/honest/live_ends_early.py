@@ -1,4 +1,4 @@
-# expect: SLOW fast_enough
+# expect: SLOW as_given
 # exercise: 06_overlap
 # Graded live: chunks without a positive number take another kernel; an early way out that the data decide.
 from numba import cuda, float32

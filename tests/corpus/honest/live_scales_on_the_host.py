@@ -1,4 +1,4 @@
-# expect: SLOW fast_enough
+# expect: SLOW as_given
 # exercise: 06_overlap
 # Graded live: between two copies the host makes a number of what a kernel found. Right, but in one stream.
 import numpy as np
