@@ -1,8 +1,11 @@
 """nbgrader, end to end: each hand-in ends in its state with its mark, whatever it tried; nothing hidden gets out."""
 
+import contextlib
 import csv
+import fcntl
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -11,6 +14,7 @@ import nbformat
 import pytest
 from handins import nbgrader
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 
 from grader import cli, submission
@@ -260,14 +264,30 @@ def test_what_cannot_be_used_is_one_sentence_and_exit_status_2(tmp_path, capsys)
     assert "nbgrader_config.py cannot be used: SyntaxError" in refused(*here)
 
 
+@contextlib.contextmanager
+def locked(root):
+    """As another process has it."""
+    folder = os.open(root, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
 def test_two_runs_do_not_work_on_one_course_at_a_time(tmp_path, capsys):
     handins.make_course(tmp_path)
     nbgrader(tmp_path, "generate_assignment", handins.UNIT)
     handins.Students(tmp_path).hand_in("ada", "no JSON")
-    refused = pytest.raises(autograde.Unusable, match="another `grader autograde` is at work")
-    with autograde.alone(str(tmp_path)), refused:
-        autograde.main(handins.UNIT, tmp_path)
+    stock = NbGraderAPI(config=autograde.load_config(tmp_path))
+    with locked(tmp_path):
+        with pytest.raises(autograde.Unusable, match="another `grader autograde` or `nbgrader autograde` is at work"):
+            autograde.main(handins.UNIT, tmp_path)
+        said = stock.autograde(handins.UNIT, "ada")
+        assert not said["success"] and "another `grader autograde` or `nbgrader autograde` is at work" in said["log"]
     assert not (tmp_path / "autograded").exists()
+    assert stock.autograde(handins.UNIT, "ada")["success"]
+    shutil.rmtree(tmp_path / "autograded")
     assert autograde.main(handins.UNIT, tmp_path) == 0
     (tmp_path / "autograded" / "ada" / handins.UNIT / "mend.ipynb").write_text('{"cells": [')
     course = CourseDirectory(config=autograde.load_config(tmp_path))

@@ -1,7 +1,6 @@
 """`grader autograde`: nbgrader's autograde for all students in one process, the grading itself several at a time."""
 
 import contextlib
-import fcntl
 import glob
 import logging
 import os
@@ -9,7 +8,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from grader.nb.nbgrader_config import configure
 from grader.report.printable import lines, printable
 from grader.results import Store
 
-from . import desk, export, exporter, judge, states
+from . import desk, export, exporter, judge, lock, states
 
 PATTERN = "nbgrader takes *, ? and [ in the name of a student for a pattern: rename the folder"
 
@@ -103,7 +102,12 @@ def main(
     except ValueError as e:  # UnknownDevice and results.Unusable are ValueErrors
         raise Unusable(str(e)) from None
     start, failed, seen, codes = time.perf_counter(), [], [], Counter()
-    with alone(course.root), contextlib.closing(desk):
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(lock.alone(course.root))
+        except lock.Busy as e:
+            raise Unusable(str(e)) from None
+        held.enter_context(contextlib.closing(desk))
         counter = desk.shared(settings.device, settings.trust_submissions, jobs or _processors())
         new = [n for n in names if _is_plain(n) and (force or not _done(course, assignment, n, notebooks))]
         waiting = _ahead(counter, course, assignment, notebooks, new, kept)
@@ -138,26 +142,6 @@ def _grade(api, assignment: str, name: str, *, force: bool, feedback: bool) -> b
     why = f"nbgrader failed:\n{why}" if "\n" in why else why
     print(f"grader: {printable(name)}: {why}", file=sys.stderr)
     return False
-
-
-@contextlib.contextmanager
-def alone(root: str) -> Iterator[None]:
-    """A lock on the course. Unusable when another run has it; it ends with its process at the latest.
-
-    Two at once would clear away each other's folders as half done.
-    """
-    folder = os.open(root, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(folder)
-        raise Unusable(f"another `grader autograde` is at work in {root}: run this one when it has ended") from None
-    except OSError:  # a file system without locks
-        pass
-    try:
-        yield
-    finally:
-        os.close(folder)
 
 
 def _is_plain(student: str) -> bool:

@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 from grader.sandbox import safe_read
 from grader.submission import Unreadable, notebook_cells
 
-from . import graft, states
+from . import graft, lock, states
 
 
 class NotReleased(Exception):
@@ -34,7 +34,7 @@ class Submissions(NotebookExporter):
     def __init__(self, config=None, **kw):
         super().__init__(config=config, **kw)
         if hasattr(self.parent, "assignments"):
-            _complete(self.parent)
+            _work_alone(self.parent)
 
     def from_filename(self, filename: str, resources: ResourcesDict | None = None, **kw):
         """What nbconvert asks of an exporter; never raises at a submission."""
@@ -104,6 +104,22 @@ def _renamed(path: str, released: NotebookNode) -> str | None:
             except Unreadable:
                 continue
     return found[0] if len(found) == 1 else None
+
+
+def _work_alone(converter) -> None:
+    """Have the converter do its work while nobody else works in the course: else it ends with one sentence."""
+    convert = converter.convert_notebooks
+
+    def convert_alone() -> None:
+        try:
+            with lock.alone(converter.coursedir.root):
+                _complete(converter)
+                convert()
+        except lock.Busy as e:
+            converter.log.error(str(e))
+            raise
+
+    converter.convert_notebooks = convert_alone
 
 
 def _complete(converter) -> None:
