@@ -70,28 +70,38 @@ def _tasks(path: str, exercise: str | None, there: bool, read: Callable[[], Subm
 
 
 def run(
-    tasks: Sequence[Task], first: Bench, another: Callable[[], Bench], store: Store, seed: int | None, jobs: int
+    tasks: Sequence[Task],
+    first: Bench,
+    another: Callable[[], Bench],
+    store: Store,
+    seed: int | None,
+    jobs: int,
+    records: dict[int, dict],
 ) -> Iterator[tuple[int, dict]]:
     """(index, record) of every task, as they are done; up to `jobs` at a time, each in a bench of its own.
 
-    first: a bench that is open. another: opens one more; where that fails, fewer are graded at a time. When the
-    iteration is left early, what is being graded is finished and kept; what has not begun is not begun.
+    first: a bench that is open. another: opens one more; where that fails, fewer are graded at a time. records: gets
+    every record, by its index. When the iteration is left early, what is being graded is finished and kept, and among
+    the records when the iterator is closed; what has not begun is not begun.
     """
     free: queue.SimpleQueue[Bench] = queue.SimpleQueue()
     free.put(first)
 
-    def grade_next(found: Submission | Refused, problem: Problem) -> dict:
+    def grade_next(index: int) -> dict:
+        found, problem = tasks[index]
         bench = free.get()
         try:
             if isinstance(found, Refused):
-                return refuse(found, problem, bench, seed)
-            return grade_one(found, problem, bench, store, seed)
+                records[index] = refuse(found, problem, bench, seed)
+            else:
+                records[index] = grade_one(found, problem, bench, store, seed)
+            return records[index]
         finally:
             free.put(bench)
 
     with ExitStack() as benches, ThreadPoolExecutor(jobs) as pool, ThreadPoolExecutor(1) as opener:
         more = [opener.submit(lambda: free.put(benches.enter_context(another()))) for _ in range(jobs - 1)]
-        waiting: dict[Future, int] = {pool.submit(grade_next, *task): i for i, task in enumerate(tasks)}
+        waiting: dict[Future, int] = {pool.submit(grade_next, i): i for i in range(len(tasks))}
         try:
             for done in as_completed(waiting):
                 yield waiting[done], done.result()

@@ -56,7 +56,8 @@ def _twice(tasks: list) -> str | None:
 
 def _grade_all(args: argparse.Namespace, tasks: list, spec: str, store: Store) -> int:
     """Open a bench, grade, write and show; the exit status."""
-    console, records = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False), {}
+    console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
+    records: dict[int, dict] = {}  # by the task's index
     start, interrupted, full = time.perf_counter(), False, ""
     jobs = 1 if spec.startswith("cuda") else args.jobs or _worth_while(len(tasks))
     open_bench = partial(Bench, spec, trust=args.trust_submissions)
@@ -72,10 +73,9 @@ def _grade_all(args: argparse.Namespace, tasks: list, spec: str, store: Store) -
         progress = Progress(len(tasks))
         try:
             with closing(
-                batch.run(tasks, bench, partial(_open_another, open_bench), store, args.seed, jobs)
+                batch.run(tasks, bench, partial(_open_another, open_bench), store, args.seed, jobs, records)
             ) as results:
-                for index, record in results:
-                    records[index] = record
+                for _, record in results:
                     progress.show(record)
         except KeyboardInterrupt:
             interrupted = True
