@@ -126,6 +126,8 @@ def _broken(claim: Claim, record: dict) -> str:
         return f"{where}: got {record['code']} ({record['message']}), expected {' or '.join(claim.codes)}"
     if claim.full and record["points"] < record["max_points"]:
         return f"{where}: {record['points']:g} of {record['max_points']:g} points"
+    if claim.full and record["failed_cells"]:
+        return f"{where}, but not all of its cells run: {'; '.join(record['failed_cells'])}"
     if claim.headroom and (ratio := record["speedup"]["over_baseline"]) < HEADROOM * claim.problem.speed.bar:
         bar = claim.problem.speed.bar
         return f"{where}: {ratio:.2f} times the baseline's speed is less than {HEADROOM:g} times the bar of {bar:g}"

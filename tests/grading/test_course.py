@@ -79,6 +79,7 @@ def _edit(path: Path, old: str, new: str) -> None:
 PROBLEM = problems.get("02_transpose")
 RIGHT = {
     "code": "AC", "message": "", "points": 10.0, "max_points": 10.0, "checks": [], "speedup": {"over_baseline": 9.0},
+    "failed_cells": [],
 }  # fmt: skip
 
 
@@ -88,6 +89,8 @@ RIGHT = {
         ({"full": True, "headroom": True}, {}, ""),
         ({}, {"code": "WA"}, "got WA"),
         ({"full": True}, {"points": 9.5}, "9.5 of 10 points"),
+        ({"full": True}, {"failed_cells": ["cell 3: 1/0"]}, "but not all of its cells run: cell 3: 1/0"),
+        ({}, {"failed_cells": ["cell 3: 1/0"]}, ""),  # a wrong answer's cells may fail
         ({"headroom": True}, {"speedup": {"over_baseline": 1.5}}, "less than 1.15 times the bar"),
         ({"rule": "race_free"}, {"checks": [{"name": "right_values", "passed": False}]}, "expected race_free to fail"),
     ],

@@ -87,6 +87,27 @@ def test_a_table_that_nothing_uses_does_not_travel_with_the_program(bench):
     assert [b for b in program.buffers if b.role == "temp"] == []
 
 
+STREAMS = """
+from numba import cuda
+import numpy as np
+h, m = cuda.pinned_array(64, np.float32), cuda.managed_array(64, np.float32)
+h[:] = m[:] = 1
+for s in (cuda.stream(), cuda.stream()):
+    d = cuda.device_array(64, np.float32, stream=s)
+    d.copy_to_device(h, stream=s)
+    grid_stride[1, 64, s](d, d)
+    grid_stride[1, 64, s](m, m)
+    s.synchronize()
+assert m[0] == 5
+"""
+
+
+def test_a_locked_child_has_all_that_work_in_several_streams_compiles(bench):
+    """It cannot read what is kept on disk; `grader.jobs.warm` has to have loaded it."""
+    built = build(bench, GOOD, STREAMS)
+    assert (built.error, built.failed_cells, built.flags) == (None, (), ())
+
+
 def test_plots_can_be_drawn(bench):
     plot = "import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.title('a'); plt.savefig(__import__('io').BytesIO())"
     built = build(bench, plot, GOOD)
