@@ -36,11 +36,11 @@ class Policy:
     """How long to go on. Numbers of rounds are odd: then a median is one of the values."""
 
     least_rounds: int = 13  # the first number at which all rounds together prove anything (`statistics.allowed`)
-    most_rounds: int = 151  # few get there: those so near a limit that another grading might say otherwise
+    most_rounds: int = 1001  # one in 150 gets there: those at a mark's edge, where another grading might say otherwise
     most_dropped: int = 10  # rounds that may be left out because the card's clock changed
     repeats: int = 3  # runs of each side in a round
     seconds: float = 30.0  # of wall time; the least number of rounds is run in any case
-    close: float = 0.0025  # no closer does the timing look
+    close: float = 0.0025  # no closer does the timing look: by so much may a goal be missed (`decide`)
     warm_calls: int = 10  # at least so many runs of each side before the first round
     warm_seconds: float = 0.3  # and for at least so long
     exact: bool = False  # the device's times have no noise
@@ -89,7 +89,7 @@ def compare_sides(
             raise RuntimeError(f"{stop.side} of {problem.name}: {stop.wrong or stop.fault}") from None
         said = {"wrong": stop.wrong, "fault": stop.fault}
         return Timing(rounds.device_name, device.kind, case, {}, 0.0, (0.0, 0.0), 0.0, 0, **said)
-    baseline, own, reference = (rounds.times(s) for s in ("baseline", "submission", "reference"))
+    baseline, own, reference = (np.median(rounds.times(s), axis=1) for s in ("baseline", "submission", "reference"))
     ratios = baseline / own
     low, high = interval(ratios)
     ambiguous, to_reference = bool(decision.open.any()), float(np.median(own / reference))
@@ -131,7 +131,10 @@ def _flags(rounds: Rounds, ambiguous: bool, problem: Problem, to_reference: floa
     """Sentences for the instructor."""
     flags = ["ambiguous: too close to a mark's limit to tell; decided for the student"] if ambiguous else []
     if rounds.device.kind == "measured":
-        flags += [guard.second_clock(rounds.runs), guard.own_noise(rounds.every_time())]
+        flags += [
+            guard.second_clock(rounds.runs),
+            guard.own_noise({side: rounds.times(side) for side in rounds.programs}),
+        ]
         flags += guard.card_notes(rounds.states)
     if isinstance(problem.entry, HostFunction) and to_reference < MUCH_FASTER:
         flags.append(f"takes {to_reference:.0%} of the reference's time: are the kernels still those that are given?")

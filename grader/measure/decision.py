@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grader.measure.statistics import votes
+from grader.measure.statistics import ratio, votes
 from grader.rules.speed import goals
 
 
@@ -13,27 +13,33 @@ class Decision:
     """Arrays over gradings; the last axis of `reached` is goals: the bar, then the steps (see `rules.speed.goals`)."""
 
     reached: np.ndarray  # bool: the goal counts as reached
-    open: np.ndarray  # bool, per goal: the rounds do not tell on which side of it the submission is
+    open: np.ndarray  # bool, per goal: it counts as reached, or not, though the rounds do not prove that it is
     done: np.ndarray  # bool: more rounds would change nothing that matters
 
 
 def decide(baseline, submission, reference, bar: float, close: float, exact: bool = False) -> Decision:
-    """Judge the rounds so far; the last axis of the three times is rounds, the numbers are seconds.
+    """Judge the rounds so far. Times in seconds; the last two axes are rounds, and the runs of a round by their place.
 
-    A goal that stays open is decided for the student, one step above the median at most: else noise of its own making
-    would raise a submission's mark. It is closed for measuring when the rounds place the submission within `close` of
-    it: no better answer is to be had. exact: times without noise, every round says all.
+    A goal is missed by those who are slower than its lower edge, `close` below it: noise then has `close` to overcome
+    before it takes a mark away, and marks change at one speed, which the estimate finds as well as the runs allow. Who
+    passes between the edge and the goal is flagged. So a goal is settled when the rounds prove that the submission lies
+    below the edge, above the goal, or within `close` of it but above the edge.
+
+    What is not settled goes by the estimate. But nothing is missed that might be reached, one goal above the estimate at
+    most: else noise of its own making would raise a submission's mark. exact: times without noise, every round says all.
     """
-    baseline, submission, reference = (np.asarray(t, np.float64) for t in (baseline, submission, reference))
+    times = baseline, submission, reference = [np.asarray(t, np.float64) for t in (baseline, submission, reference)]
     # The reference's noise is in the goals: each round is held against its own.
-    margins = (baseline / submission)[..., None, :] / np.moveaxis(goals(baseline / reference, bar), -1, -2)
-    median = np.median(margins, axis=-1)
+    base, own, ref = (np.median(t, axis=-1) for t in times)
+    margins = (base / own)[..., None, :] / np.moveaxis(goals(base / ref, bar), -1, -2)
     if exact:
-        return Decision(median >= 1, np.zeros_like(median, bool), np.ones(median.shape[:-1], bool))
+        reached = np.median(margins, axis=-1) >= 1
+        return Decision(reached, np.zeros_like(reached), np.ones(reached.shape[:-1], bool))
     surely, surely_not = votes(margins)
-    unsure = ~(surely | surely_not)
-    near = votes(margins / (1 - close))[0] & votes(margins / (1 + close))[1]
-    missed = np.where(median < 1, median, -np.inf)
-    next_one = (missed == missed.max(axis=-1, keepdims=True)) & (median < 1)
-    reached = surely | (unsure & ((median >= 1) | next_one))
-    return Decision(reached, unsure, (~unsure | near).all(axis=-1))
+    above, below = votes(margins / (1 - close))
+    near = above & votes(margins / (1 + close))[1]
+    estimate = ratio(baseline, submission)[..., None] / goals(ratio(baseline, reference), bar) / (1 - close)
+    missed = np.where(estimate < 1, estimate, -np.inf)
+    next_one = (estimate < 1) & (missed == missed.max(axis=-1, keepdims=True))
+    reached = above | (~below & ((estimate >= 1) | (next_one & ~surely_not)))
+    return Decision(reached, ~np.where(reached, surely, surely_not), (below | surely | near).all(axis=-1))

@@ -58,7 +58,7 @@ class Rounds:
     states: list[CardState] = field(default_factory=list)
     runs: dict[str, list[RunResult]] = field(default_factory=dict)  # those that count; without their outputs
     _drawn: int = 0
-    _seconds: dict[str, list[list[float]]] = field(default_factory=dict)  # side -> round -> repeat
+    _seconds: dict[str, list[list[float]]] = field(default_factory=dict)  # side -> round -> place
 
     def __len__(self) -> int:
         return len(self._seconds.get("submission", ()))
@@ -76,16 +76,18 @@ class Rounds:
         if not guard.comparable(results) and self.dropped < self.most_dropped:
             self.dropped += 1
             return
-        for side in self._asked():
-            own = [r for (s, _), r in zip(plan, results, strict=True) if s == side]
+        sides = self._asked()
+        by_place = sorted(range(len(plan)), key=lambda i: i % len(sides))
+        for side in sides:
+            own = [results[i] for i in by_place if plan[i][0] == side]
             self._seconds.setdefault(side, []).append([r.seconds for r in own])
             self.runs.setdefault(side, []).extend(own)
 
     def times(self, side: str) -> np.ndarray:
-        """Seconds of a side, a number a round: the median of its repeats."""
+        """Seconds of a side's runs [rounds, places]: first the run that came first in its repeat, then second, third."""
         if side in self._seconds:
-            return np.median(self._seconds[side], axis=1)
-        return np.full(len(self), self.known[side].seconds)
+            return np.asarray(self._seconds[side])
+        return np.full((len(self), 1), self.known[side].seconds)
 
     def sides(self) -> dict[str, Side]:
         """The times of every side."""
@@ -94,10 +96,6 @@ class Rounds:
             for side, rounds in self._seconds.items()
         }
         return {side: own.get(side) or self.known[side] for side in self.programs}
-
-    def every_time(self) -> dict[str, np.ndarray]:
-        """All timed runs that count, by side; a row a round."""
-        return {side: np.asarray(rounds) for side, rounds in self._seconds.items()}
 
     def _asked(self) -> list[str]:
         return [side for side in self.programs if side not in self.known]

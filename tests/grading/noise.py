@@ -4,6 +4,8 @@ Each noise is a function (rng, gradings, rounds, repeats, sides) -> factors on t
 the order in which they happen, whichever side comes when.
 """
 
+from itertools import permutations, product
+
 import numpy as np
 
 from grader.measure import MEASURED
@@ -20,7 +22,7 @@ def quiet(rng, *shape):
 
 
 def drift(rng, *shape):
-    """It heats up: slower by a third over the whole grading, with jitter."""
+    """It heats up: slower by a third over the rounds that are asked for, with jitter."""
     time = np.arange(np.prod(shape[1:]), dtype=np.float32).reshape(1, *shape[1:])
     return quiet(rng, *shape) * (1 + time / time.size / 3)
 
@@ -55,33 +57,61 @@ EDGES = {"the bar": BAR} | {
 }
 
 
-def times(rng, noise, speedup, gradings, rounds):
-    """Seconds of (baseline, submission, reference), each [gradings, rounds]; the sides take turns in random order.
+SIDES = 3
+BATCH = 4_000  # gradings at a time
+STRETCH = 41  # rounds that are simulated at first; then as many again, for those gradings that go on
 
-    speedup: the submission's true one, or an array of one for each grading.
+
+def _runs() -> np.ndarray:
+    """[ways to order a round, side, place] -> which run of the round that is, as grader.measure.rounds.orders has it."""
+    runs = []
+    for order, turns in product(permutations(range(SIDES)), permutations(range(MEASURED.repeats))):
+        at = {(order[(place + turn) % SIDES], place): SIDES * k + place for k, turn in enumerate(turns) for place in range(SIDES)}  # fmt: skip
+        runs.append([[at[side, place] for place in range(SIDES)] for side in range(SIDES)])
+    return np.array(runs)
+
+
+RUNS = _runs()
+
+
+def times(rng, noise, speedup, rounds):
+    """Seconds of (baseline, submission, reference), each [gradings, rounds, places]; see `Rounds.times`.
+
+    speedup: the submission's true one, for each grading.
     """
-    own = 1.0 / np.broadcast_to(np.asarray(speedup, np.float32), gradings)
-    true = np.stack([np.ones_like(own), own, np.full_like(own, 1.0 / REFERENCE)], axis=-1)[:, None, :]
-    factors = noise(rng, gradings, rounds, MEASURED.repeats, 3)
-    # As grader.measure.rounds.orders: a random order, turned by another step in each repeat.
-    order, turns = (rng.random((gradings, rounds, n), np.float32).argsort(axis=-1) for n in (3, MEASURED.repeats))
-    place = (order[..., None, :] + turns[..., None]) % 3
-    factors = np.take_along_axis(factors, place, axis=-1)
-    return np.moveaxis(np.median(factors, axis=-2) * true, -1, 0)
+    own = 1.0 / np.asarray(speedup, np.float32)
+    true = np.stack([np.ones_like(own), own, np.full_like(own, 1.0 / REFERENCE)])[..., None, None]
+    factors = noise(rng, own.size, rounds, MEASURED.repeats, SIDES).reshape(own.size, rounds, -1)
+    runs = RUNS[rng.integers(len(RUNS), size=(own.size, rounds))]
+    factors = np.take_along_axis(factors[..., None], runs.reshape(own.size, rounds, -1, 1), axis=2).reshape(runs.shape)
+    return np.moveaxis(factors, 2, 0) * true
 
 
 def gradings(rng, noise, speedup, count):
-    """(share of the points, bar reached, ambiguous, rounds) of `count` gradings, each an array; see `times`."""
-    all_times = times(rng, noise, speedup, count, MEASURED.most_rounds)
+    """(share of the points, bar reached, ambiguous, rounds) of `count` gradings, each an array.
+
+    speedup: the submission's true one, or an array of one for each grading. What a grading does not need is not
+    simulated: the card's state (warmth, clock) begins anew after each stretch of rounds.
+    """
+    speedup = np.broadcast_to(np.asarray(speedup, np.float32), count)
+    batches = [_batch(rng, noise, speedup[i : i + BATCH]) for i in range(0, count, BATCH)]
+    return tuple(np.concatenate(of_all) for of_all in zip(*batches, strict=True))
+
+
+def _batch(rng, noise, speedup):
+    count = speedup.size
     points, fast, open_, used = np.zeros(count), np.zeros(count, bool), np.zeros(count, bool), np.zeros(count, int)
-    left = np.arange(count)
+    left, so_far = np.arange(count), times(rng, noise, speedup, STRETCH)
     for look in MEASURED.looks:
-        decision = decide(*all_times[:, left, :look], BAR, MEASURED.close)
+        if look > so_far.shape[2]:
+            more = times(rng, noise, speedup[left], so_far.shape[2])
+            so_far = np.concatenate([so_far, more], axis=2)
+        decision = decide(*so_far[:, :, :look], BAR, MEASURED.close)
         ends = decision.done if look < MEASURED.most_rounds else np.ones(left.size, bool)
         at = left[ends]
         points[at], fast[at] = share(decision.reached[ends]), decision.reached[ends, 0]
         open_[at], used[at] = decision.open[ends].any(axis=-1), look
-        left = left[~ends]
+        left, so_far = left[~ends], so_far[:, ~ends]
         if not left.size:
             break
     return points, fast, open_, used
