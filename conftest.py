@@ -1,10 +1,16 @@
 """What holds for all tests: nothing is decided by chance, or by how busy the machine is."""
 
 import time
+import uuid
+from pathlib import Path
 from queue import Empty
 
+import nbval.kernel
 from hypothesis import HealthCheck, settings
+from jupyter_client.manager import KernelManager
+from jupyter_core.paths import jupyter_runtime_dir
 from nbval.kernel import RunningKernel
+from traitlets import CaselessStrEnum
 
 PATIENCE_S = 300  # for a kernel that does not get to run
 
@@ -14,6 +20,18 @@ settings.register_profile(
     "same", deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 settings.load_profile("same")
+
+
+class _Manager(KernelManager):
+    """Talks over files: of TCP's ports, which are chosen before they are used, another process may take one meanwhile."""
+
+    transport = CaselessStrEnum(["tcp", "ipc"], default_value="ipc", config=True)
+
+    def _connection_file_default(self) -> str:
+        """The sockets' names are made of it, for this process and the kernel's, which has another working directory."""
+        folder = Path(jupyter_runtime_dir())
+        folder.mkdir(parents=True, exist_ok=True)
+        return str(folder / f"kernel-{uuid.uuid4()}.json")
 
 
 def _wait_for_outputs(kernel: RunningKernel) -> None:
@@ -30,6 +48,7 @@ def _wait_for_outputs(kernel: RunningKernel) -> None:
     raise RuntimeError(f"the kernel said nothing for {PATIENCE_S} s")
 
 
+nbval.kernel.KernelManager = _Manager
 RunningKernel._ensure_iopub_up = _wait_for_outputs
 
 

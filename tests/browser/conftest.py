@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -47,9 +48,15 @@ def course(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def lab(course, tmp_path_factory):
+def runtime():
+    """The server's own folder. Its path is short, for sockets of kernels: see conftest.py at the root."""
+    with tempfile.TemporaryDirectory(prefix="lab-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def lab(course, runtime):
     """The address of a JupyterLab over the course, and its token."""
-    runtime = tmp_path_factory.mktemp("runtime")
     env = {**os.environ, "JUPYTER_RUNTIME_DIR": str(runtime), "HOME": str(runtime), "JUPYTER_CONFIG_DIR": str(runtime)}
     env |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     env |= {"XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")}  # compiled code
@@ -58,7 +65,7 @@ def lab(course, tmp_path_factory):
     settings.mkdir(parents=True)
     (settings / "overrides.json").write_text(json.dumps(SETTINGS))
     env["JUPYTERLAB_SETTINGS_DIR"] = str(runtime / "user-settings")
-    options += [f"--LabApp.app_settings_dir={settings}"]
+    options += [f"--LabApp.app_settings_dir={settings}", "--KernelManager.transport=ipc"]
     with (runtime / "log").open("w") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", "jupyterlab", *options], cwd=course, env=env, stdout=log, stderr=log

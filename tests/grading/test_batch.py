@@ -13,13 +13,22 @@ def tasks(count: int) -> list[batch.Task]:
 
 
 def test_every_task_gets_its_record_and_equal_files_are_graded_once():
-    opened = []
+    opened, all_open = [], threading.Event()
 
     def another():
         opened.append(FakeBench())
+        if len(opened) == 2:
+            all_open.set()
         return opened[-1]
 
-    first = FakeBench()
+    class First(FakeBench):
+        """Not done before the others are there: what is left then would not be opened any more."""
+
+        def record(self, *args):
+            assert all_open.wait(300)
+            return super().record(*args)
+
+    first = First()
     with Store() as store:
         records = dict(batch.run(tasks(12), first, another, store, None, 3, {}))
     assert sorted(records) == list(range(12))
