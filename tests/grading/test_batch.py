@@ -60,10 +60,10 @@ def test_what_was_under_way_when_the_iteration_was_left_is_among_the_records(mon
 
     def graded(submission, problem, bench, store, seed):
         if submission.path == "s0.py":
-            assert begun.acquire(timeout=30) and begun.acquire(timeout=30)
+            assert begun.acquire(timeout=300) and begun.acquire(timeout=300)
         else:
             begun.release()
-            assert left.wait(30)
+            assert left.wait(300)
         return {"submission": submission.path}
 
     monkeypatch.setattr(batch, "grade_one", graded)
@@ -71,7 +71,8 @@ def test_what_was_under_way_when_the_iteration_was_left_is_among_the_records(mon
     with Store() as store:
         running = batch.run(tasks(9), FakeBench(), FakeBench, store, None, 3, records)
         next(running)
-        left.set()
+        *_, last = running.gi_frame.f_locals["waiting"]
+        last.add_done_callback(lambda future: left.set())  # not before it is cancelled, and with it all that wait
         running.close()
     assert {f"s{n}.py" for n in range(3)} <= {r["submission"] for r in records.values()}
-    assert len(records) < 9
+    assert len(records) <= 4
