@@ -107,11 +107,16 @@ class Rounds:
         self._drawn += 1
         return self.takes[(self._drawn - 1) % len(self.takes)]
 
+    def _answer(self, inputs: Arrays) -> Arrays:
+        """The right outputs, as they lie in memory when they come back: each is compared with those of three sides."""
+        answer = self.problem.reference(inputs, self.case.sizes)
+        return {name: np.ascontiguousarray(values) for name, values in answer.items()}
+
     def _run(self, plan: list[tuple[str, int]], timed: bool) -> list[RunResult]:
         repeats = sorted({k for _, k in plan})
         own = {k: self._next_take() for k in repeats}
         inputs = {k: take[0] for k, take in own.items()}
-        expected = {k: self.problem.reference(inputs[k], self.case.sizes) for k in repeats}
+        expected = {k: self._answer(inputs[k]) for k in repeats}
         poison = int(self.rng.choice(POISONS))
         programs = {(side, k): own[k][1] if side == "submission" else self.programs[side] for side, k in plan}
         runs = [Run(programs[side, k], inputs[k], poison, timed=timed) for side, k in plan]

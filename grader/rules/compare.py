@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
+from types import EllipsisType
 
 import numpy as np
 
 from grader.evidence import Arrays
 
 FLOAT16_ROUNDING = 2.0**-10
+AT_A_TIME = 1 << 15  # elements that are compared: all that is made of them stays in the cache, a fourfold gain
 
 
 @dataclass(frozen=True)
@@ -60,14 +63,33 @@ def compare(expected: Arrays, got: Arrays, tolerance, inputs: Arrays, poison: in
     """
     scales = tolerance.scale(inputs) if tolerance.scale else {}
     for name, want in expected.items():
-        have = got[name].astype(np.float64)
-        limit = bound(want, tolerance.relative, tolerance.absolute, scales.get(name))
-        with np.errstate(invalid="ignore"):
-            off = np.subtract(have, want)
-            bad = ~(np.abs(off, out=off) <= limit)
-        if bad.any():
+        scale = scales.get(name)
+        scale = None if scale is None else np.broadcast_to(scale, want.shape)
+        if not all(_agree(want, got[name], scale, part, tolerance) for part in _parts(want.shape)):
+            have = got[name].astype(np.float64)
+            limit = bound(want, tolerance.relative, tolerance.absolute, scale)
+            bad = ~_within(have, want, limit)
             return _diagnose(name, want, got[name], have, bad, limit, inputs, poison)
     return None
+
+
+def _parts(shape: tuple[int, ...]) -> list[slice | EllipsisType]:
+    """Slices of the first axis, of some AT_A_TIME elements each."""
+    if not shape:
+        return [...]
+    rows = max(1, AT_A_TIME * shape[0] // max(1, prod(shape)))
+    return [slice(i, i + rows) for i in range(0, shape[0], rows)]
+
+
+def _agree(want, got, scale, part: slice | EllipsisType, tolerance) -> bool:
+    limit = bound(want[part], tolerance.relative, tolerance.absolute, None if scale is None else scale[part])
+    return bool(_within(got[part].astype(np.float64), want[part], limit).all())
+
+
+def _within(have: np.ndarray, want: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        off = np.subtract(have, want)
+        return np.abs(off) <= limit
 
 
 def _diagnose(name, want, raw, have, bad, limit, inputs, poison) -> Difference:

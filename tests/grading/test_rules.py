@@ -7,10 +7,10 @@ import pytest
 
 from grader import problems, rules
 from grader.evidence import BuildError, Built, CaseRun, Evidence, Fault, Finding, RunResult, Side, Timing
-from grader.problems.model import Case
+from grader.problems.model import Case, Tolerance
 from grader.program import Buffer, Launch, Program
 from grader.rules.check import Rule, failed, judge, passed
-from grader.rules.compare import KINDS, compare
+from grader.rules.compare import AT_A_TIME, KINDS, compare
 from grader.rules.speed import duration, goals, share
 from grader.verdict import CODES, decide
 
@@ -289,6 +289,24 @@ def test_a_transposed_result_is_named():
     want = np.arange(12.0).reshape(3, 4) + 1
     got = compare({"m": want}, {"m": want.T.reshape(3, 4).copy()}, PROBLEM.tolerance, {}, 0xCB)
     assert got.kind == "transposed"
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3 * AT_A_TIME + 5,), (3, AT_A_TIME + 1), (AT_A_TIME + 7, 2), (2, 3, 5)])
+def test_every_element_is_compared(shape):
+    want = np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+    assert compare({"y": want}, {"y": want.astype("f4")}, Tolerance(), {}, 0xCB) is None
+    size = want.size
+    for at in {0, size // 2, min(AT_A_TIME, size) - 1, min(AT_A_TIME, size - 1), size - 1}:
+        got = want.astype("f4")
+        got.flat[at] *= np.float32(1.00001)
+        scale = Tolerance(2e-5, scale=lambda inputs: {"y": np.full(shape, 2.0)})
+        difference = compare({"y": want}, {"y": got}, Tolerance(), {}, 0xCB)
+        assert (difference.index, difference.wrong) == (np.unravel_index(at, shape), 1)
+        assert (compare({"y": want}, {"y": got}, scale, {}, 0xCB) is None) == (want.flat[at] <= 4.0)
+
+
+def test_an_empty_output_has_nothing_wrong():
+    assert compare({"y": np.zeros(0)}, {"y": np.zeros(0, "f4")}, Tolerance(), {}, 0xCB) is None
 
 
 def test_durations_read_well():
