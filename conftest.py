@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, settings
 from jupyter_client.manager import KernelManager
 from jupyter_core.paths import jupyter_runtime_dir
 from nbval.kernel import RunningKernel
+
+from grader import caches
 from traitlets import CaselessStrEnum
 
 PATIENCE_S = 300  # for a kernel that does not get to run
@@ -54,6 +56,8 @@ RunningKernel._ensure_iopub_up = _wait_for_outputs
 
 def pytest_collection_modifyitems(items) -> None:
     """A cell of a lesson whose reply is there may wait for its outputs; nbval gives them 5 s."""
-    for item in items:
-        if hasattr(item, "output_timeout"):
-            item.output_timeout = PATIENCE_S
+    lessons = [item for item in items if hasattr(item, "output_timeout")]
+    for item in lessons:
+        item.output_timeout = PATIENCE_S
+    if lessons:
+        caches.fill()  # else the first lesson on a machine says that it compiles, which is no output of its own

@@ -1,5 +1,6 @@
 """Where compiled machine code is kept between runs: the processes that the grader starts use what scripts and notebooks use."""
 
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -16,6 +17,8 @@ from grader.vgpu.jit.compile import version_dir
 warm_virtual()
 print(version_dir())
 """
+
+_FIRST = "first run of this version here: compiling the virtual GPU, about half a minute"
 
 
 @cache
@@ -41,12 +44,20 @@ def environment() -> dict[str, str]:
 def fill() -> None:
     """Have the virtual GPU's own code compiled, once for each version of it: the first run on a machine takes a while.
 
-    RuntimeError with what the compiling process said when it fails.
+    Says so on stderr. Who comes while another process does it waits for that one. RuntimeError with what the compiling
+    process said when it fails.
     """
     marker = folder() / f"filled-{_stamp()}"
     if _is_filled(marker):
         return
-    print("first run of this version here: compiling the virtual GPU, about half a minute", file=sys.stderr, flush=True)
+    with (folder() / "filling").open("w") as lock:
+        print(_FIRST, file=sys.stderr, flush=True)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _is_filled(marker):
+            _compile(marker)
+
+
+def _compile(marker: Path) -> None:
     variables = {**os.environ, **environment(), "GRADER_DEVICE": "virtual:"}
     jobs = [["-c", _FILL]] + [["-m", "grader.vgpu.precompile"]] * (len(os.sched_getaffinity(0)) > 1)
     with ThreadPoolExecutor() as pool:

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from functools import cache
 from importlib.metadata import version
 
+from grader import caches
 from grader.nb.context import RESTART, is_lost
 
 _BOX = (
@@ -106,6 +107,7 @@ def _start(wanted: str) -> str:
     unsaid = wanted in ("", "auto")
     real = wanted.partition(":")[0] == "cuda" or (unsaid and _real_gpus())
     if vgpu.active() or not real:
+        _compile_first()
         card = vgpu.activate("a100" if unsaid else wanted)[0]
         vgpu.options().announce = False  # a box below the cell says it better
         cc = "{}.{}".format(*card.cc)
@@ -115,6 +117,14 @@ def _start(wanted: str) -> str:
     device = cuda.get_current_device()
     cc = "{}.{}".format(*device.compute_capability)
     return f"GPU: {_text(device.name)}, cc {cc}; times are measured {_versions()}"
+
+
+def _compile_first() -> None:
+    """The first time on a machine: all at once and with a word, else the first cells would each take long in silence."""
+    from grader.vgpu.jit.compile import version_dir
+
+    if version_dir().parent == caches.folder():
+        caches.fill()
 
 
 def _versions() -> str:
