@@ -147,8 +147,9 @@ def counters_of(counters) -> dict[str, float]:
     global_{load,store,atomic}_{requests,sectors,ideal_sectors}: a request is one warp's instruction, a sector 32 bytes.
     async_requests: those of the global load requests that are asynchronous copies.
     shared_{requests,wavefronts,ideal_wavefronts}: wavefronts over ideal ones are the ways of bank conflict.
-    async_waits_leaving_N: waits of warps for all but the newest N groups of copies. mbarrier_waits, block_barriers: looks of
-    warps at an mbarrier's phase, and their arrivals at a barrier of the block.
+    async_waits_leaving_N: waits of warps for all but the newest N groups of copies. async_arrivals: orders of warps that
+    their copies arrive at an mbarrier. mbarrier_waits, block_barriers: looks of warps at an mbarrier's phase, and their
+    arrivals at a barrier of the block.
     """
     found: Counter = Counter()
     for block, (runs, *_) in zip(counters.code.blocks, counters.runs.tolist(), strict=True):
@@ -173,6 +174,8 @@ def _waits(op: str) -> str:
     op, _, number = op.partition(" ")
     if op in ("cp.async.wait_group", "cp.async.wait_all"):
         return f"async_waits_leaving_{number or 0}"
+    if op.startswith(("cp.async.mbarrier.arrive", "cp.async.bulk.shared")):
+        return "async_arrivals"
     if op.startswith(("mbarrier.test_wait", "mbarrier.try_wait")):
         return "mbarrier_waits"
     return "block_barriers" if op.startswith(("bar.sync", "barrier.sync", "barrier.cta.sync")) else ""

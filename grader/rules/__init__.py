@@ -106,6 +106,9 @@ def fast(points: float, hint: str) -> Rule:
     return Rule(fast_enough, points, "SLOW", CLEAN, CLEAN, {"hint": hint})
 
 
-def structure(function, points: float, code: str = "", **options) -> Rule:
-    """A rule on counters or on the recording: costs points when it fails, and decides no verdict unless it has a code."""
-    return Rule(function, points, code, CLEAN, CLEAN, options)
+def structure(function, points: float, code: str = "", pays_with: tuple[str, ...] = (), **options) -> Rule:
+    """A rule on counters or on the recording: costs points when it fails, and decides no verdict unless it has a code.
+
+    pays_with: other rules without which it means nothing.
+    """
+    return Rule(function, points, code, CLEAN, (*CLEAN, *pays_with), options)

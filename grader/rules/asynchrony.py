@@ -9,7 +9,8 @@ from grader.rules.check import Check, failed, passed, unknown
 def copies_asynchronously(e: Evidence, share: float = 1.0) -> Check:
     """Global memory is read by asynchronous copies (cp.async)."""
     counted = [r.counters for r in e.results if r.counters]
-    loads = sum(c.get("global_load_requests", 0) for c in counted)
+    # An atomic update is a way to read as well.
+    loads = sum(c.get("global_load_requests", 0) + c.get("global_atomic_requests", 0) for c in counted)
     ours = sum(c.get("async_requests", 0) for c in counted)
     if not loads:
         return unknown("this device does not count asynchronous copies")
@@ -26,11 +27,11 @@ def copies_ahead(e: Evidence, groups: int = 1, share: float = 0.5) -> Check:
     """The next copies are under way while the last ones are used."""
     counted = _sums(e)
     waits = {int(name.rsplit("_", 1)[1]): n for name, n in counted.items() if name.startswith("async_waits_leaving_")}
-    total, at_mbarriers = sum(waits.values()), counted.get("mbarrier_waits", 0)
+    total, arrivals = sum(waits.values()), counted.get("async_arrivals", 0)
     if not counted:
         return unknown("this device does not count waits")
-    if at_mbarriers > total:
-        return passed("copies are waited for at an mbarrier")
+    if arrivals > total and counted.get("mbarrier_waits", 0):
+        return passed("copies arrive at an mbarrier, which is waited for")
     ahead = sum(n for left, n in waits.items() if left >= groups)
     many = f"{groups} group{'' if groups == 1 else 's'}"
     said = f"{ahead / total:.0%} of the waits leave {many} under way" if total else "no copy is waited for"

@@ -52,6 +52,10 @@ COUNTERS = {
 }
 
 
+# A hundred times as many loads as needed, of which few are far away from each other.
+MANY_FOR_SHOW = {"global_load_requests": 10_000, "global_load_sectors": 40_000}
+
+
 def timed(speedup=4.0, to_reference=1.0, spread=0.0, **counters) -> Timing:
     sides = {
         "submission": Side(1e-5, COUNTERS | counters, 1),
@@ -203,6 +207,9 @@ def test_sanitizers_that_did_not_run_are_unknown_not_passed():
     [
         ("coalesced", {}, True),
         ("coalesced", {"global_store_sectors": 3200}, False),
+        ("coalesced", {"global_atomic_requests": 10, "global_atomic_sectors": 320}, False),
+        ("coalesced", MANY_FOR_SHOW | {"global_load_ideal_sectors": 40_000}, True),
+        ("coalesced", MANY_FOR_SHOW | {"global_load_ideal_sectors": 36_000}, False),
         ("no_bank_conflicts", {"shared_wavefronts": 6400}, False),
         ("no_bank_conflicts", {"shared_requests": 0}, False),
     ],

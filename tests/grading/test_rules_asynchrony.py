@@ -28,7 +28,9 @@ def evidence(ptx=b".version 8.0\n", **counters) -> Evidence:
         ),  # the last tiles
         ({"async_waits_leaving_0": 8, "async_waits_leaving_2": 0}, 2, False),  # it stands there, but nobody comes there
         ({"async_waits_leaving_0": 8, "async_waits_leaving_2": 1}, 2, False),
-        ({"async_waits_leaving_0": 1, "mbarrier_waits": 20}, 2, True),
+        ({"async_waits_leaving_0": 1, "async_arrivals": 20, "mbarrier_waits": 20}, 2, True),
+        ({"async_waits_leaving_0": 8, "mbarrier_waits": 20}, 2, False),  # no copy arrives there
+        ({"async_arrivals": 20}, 2, False),  # nobody waits
         ({"async_waits_leaving_0": 8, "mbarrier_waits": 1}, 2, False),
         ({"shared_requests": 8}, 1, False),
         ({}, 1, None),
@@ -50,3 +52,16 @@ def test_copies_ahead_counts_the_waits_that_happen(counters, groups, holds):
 )
 def test_an_mbarrier_has_to_be_what_warps_wait_at(ptx, counters, holds):
     assert rules.waits_at_mbarriers(evidence(ptx, **counters)).passed is holds
+
+
+@pytest.mark.parametrize(
+    ("counters", "holds"),
+    [
+        ({"global_load_requests": 4, "async_requests": 4}, True),
+        ({"global_load_requests": 4, "async_requests": 3}, False),
+        ({"global_load_requests": 4, "async_requests": 4, "global_atomic_requests": 4}, False),  # reads of another kind
+        ({}, None),
+    ],
+)
+def test_all_that_reads_global_memory_is_to_be_a_copy(counters, holds):
+    assert rules.copies_asynchronously(evidence(**counters)).passed is holds

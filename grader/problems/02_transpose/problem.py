@@ -44,7 +44,7 @@ PROBLEM = Problem(
         *rules.correct(values=3, hazards=1.5),
         rules.fast(2, "The stores of a naive transpose are scattered: turn the tile round in shared memory."),
         rules.structure(rules.coalesced, 1.5),
-        rules.structure(rules.no_bank_conflicts, 2),
+        rules.structure(rules.no_bank_conflicts, 2, pays_with=("coalesced",)),
     ),
     hints=(
         "Reading rows is fast, writing columns is not. Where could a tile be turned round cheaply?",
@@ -53,5 +53,6 @@ PROBLEM = Problem(
         "tile = cuda.shared.array((32, 33), float32): the extra column puts the elements of a column in 32 banks."
         " In the output, the tile begins in column 32 * by and row 32 * bx.",
     ),
+    version=2,
     speed=Speed(bar=1.4, modelled=_case(1024, 1024), measured=_case(16384, 16384)),
 )

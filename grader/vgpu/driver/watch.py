@@ -81,9 +81,8 @@ class Watch:
         self._held: list[_Held] = []
         self._held_bytes = 0
         self._unwaited = False  # operations are being executed that the host does not wait for
-        self.listener: Callable | None = (
-            None  # told (op, work) of each piece of work right after it has run; see flow.py
-        )
+        # Told (op, work) of each piece of work right after it has run; see flow.py.
+        self.listener: Callable | None = None
 
     # ------------------------------------------------------------------ when it is asked for
     def asked(self, op, work) -> None:

@@ -6,6 +6,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ..jit import layout as L
 from . import costs, program, sm, traces
 from .cards import Timing, timing
 from .occupancy import Occupancy, occupancy
@@ -71,7 +72,7 @@ class Case:
         digest.update(self.counters.runs.tobytes())
         work = (self.counters.work_mean, self.counters.work_max, self.counters.work_sampled)
         shape = (self.card, self.grid, self.warps, self.shared, self.fits, self.mix, self.counters.counted_blocks, work)
-        digest.update(repr(shape).encode())
+        digest.update(repr((*shape, moved(self.counters))).encode())
         return digest.digest()
 
 
@@ -82,8 +83,19 @@ def seen(card, grid, block, shared: int, registers: int, counters, mix) -> bytes
     digest.update(counters.runs.tobytes())
     work = (counters.work_mean, counters.work_max, counters.work_sampled)
     shape = (card, tuple(grid), tuple(block), shared, registers, mix, counters.counted_blocks, work)
-    digest.update(repr(shape).encode())
+    digest.update(repr((*shape, moved(counters))).encode())
     return digest.digest()
+
+
+def moved(counters) -> tuple[float, float]:
+    """(sectors of global memory that accesses touch, wavefronts of shared memory) of an average block that was counted."""
+    sectors = wavefronts = 0
+    for site, row in zip(counters.code.sites, counters.sites.tolist(), strict=False):
+        if row[3]:
+            wavefronts += row[3]
+        elif site.space in (L.SPACE_GLOBAL, L.SPACE_GENERIC):
+            sectors += row[2]
+    return sectors / counters.counted_blocks, wavefronts / counters.counted_blocks
 
 
 def program_of(kernel) -> program.Program:

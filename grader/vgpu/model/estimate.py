@@ -12,6 +12,8 @@ from .occupancy import Occupancy, occupancy
 
 NODE_GAP_US = 0.2  # of what a node of a graph takes; the rest is from the start of an empty kernel to its end
 MAX_KNOWN = 256  # launches of a kernel that are remembered
+UNLIKE = 1.5  # times the traced blocks' instructions or memory: from there on the others are not like them
+MOST_UNLIKE = 16.0  # times as long, at most, because others move more memory than was traced
 BUSY = 0.6  # a server that is busy for this part of the time is what bounds the kernel
 
 _known: WeakKeyDictionary = WeakKeyDictionary()  # kernel -> {digest of the case: Estimate}
@@ -84,7 +86,7 @@ def _estimate(case: cases.Case) -> Estimate:
     use = _use(case, done, busy)
     highest = max(use, key=use.get)
     scale, cycles = _scale(case, out, busy, use[highest])
-    cycles = _uneven(case, out, cycles)
+    cycles = _uneven(case, out, cycles) * _unseen(case)
     grid_bytes = 32 * scale * case.blocks / case.per_sm  # of a sector of the simulated SM
     l1, l2 = out.l1_sectors, out.l2_sectors
     dram = out.dram_read + out.dram_write
@@ -109,11 +111,7 @@ def _estimate(case: cases.Case) -> Estimate:
 
 def _scale(case: cases.Case, out, busy: float, highest: float) -> tuple[float, float]:
     """(factor from what was simulated to all that the SM does, its cycles). `highest`: use of the busiest server."""
-    counters, code = case.counters, case.code
-    issued = np.concatenate([[0], np.cumsum(code.kind != program.ALIAS)])
-    lengths = issued[code.first[1:]] - issued[code.first[:-1]]
-    whole = float((counters.runs[:, 0] * lengths).sum()) / counters.counted_blocks  # instructions of a block
-    traced = float((case.traffic.entries * lengths).sum()) / len(counters.trace.blocks)
+    whole, traced = _instructions(case)
     longer = max(1.0, whole / max(traced, 1.0))  # what the traces leave out
     done = out.instructions / max(traced * case.simulated, 1.0)
     scale = case.per_sm * longer / (case.simulated * max(done, 1e-9))
@@ -124,6 +122,15 @@ def _scale(case: cases.Case, out, busy: float, highest: float) -> tuple[float, f
     return scale, busy * scale
 
 
+def _instructions(case: cases.Case) -> tuple[float, float]:
+    """Instructions of an average block that was counted, and of an average one as it was traced."""
+    counters, code = case.counters, case.code
+    issued = np.concatenate([[0], np.cumsum(code.kind != program.ALIAS)])
+    lengths = issued[code.first[1:]] - issued[code.first[:-1]]
+    whole = float((counters.runs[:, 0] * lengths).sum()) / counters.counted_blocks
+    return whole, float((case.traffic.entries * lengths).sum()) / len(counters.trace.blocks)
+
+
 def _uneven(case: cases.Case, out, cycles: float) -> float:
     """Blocks that do not do alike: all together, and the busiest one alone, take as much longer as they do more."""
     c = case.counters
@@ -131,7 +138,23 @@ def _uneven(case: cases.Case, out, cycles: float) -> float:
     if c.counted_blocks <= len(c.trace.blocks):  # else all blocks' instructions are in the scale already
         cycles *= max(1.0, c.work_mean / traced)
     alone = out.first_wave or out.cycles
-    return max(cycles, alone * c.work_max / traced) if c.work_max > 1.5 * traced else cycles
+    return max(cycles, alone * c.work_max / traced) if c.work_max > UNLIKE * traced else cycles
+
+
+def _unseen(case: cases.Case) -> float:
+    """How many times as much memory the blocks of the grid move as those that were traced, where it is much more.
+
+    A kernel knows its block's index: it could have the traced blocks leave the slow work to others. Of the instructions
+    that these do more, the time knows already; and where traces break off early, their accesses do too.
+    """
+    c = case.counters
+    if c.counted_blocks <= len(c.trace.blocks):
+        return 1.0
+    whole, traced = _instructions(case)
+    longer = max(1.0, whole / max(traced, 1.0), c.work_max / max(c.work_sampled, 1.0))
+    pairs = zip(cases.moved(c), case.traffic.moved, strict=True)
+    times = max(all_blocks / (max(one, 1.0) * longer) for all_blocks, one in pairs)
+    return min(times, MOST_UNLIKE) if times > UNLIKE else 1.0
 
 
 def _use(case: cases.Case, done: cases.Outcome, busy: float) -> dict[str, float]:

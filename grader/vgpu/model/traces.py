@@ -117,6 +117,23 @@ def survey(words, starts, nwarps, table, blocks, first, weight, common, unique):
 
 
 @_jit
+def moved(words, starts):
+    """(sectors of global memory that accesses touch, wavefronts of shared memory), in all the traces."""
+    sectors, wavefronts = 0, 0
+    for v in range(len(starts) - 1):
+        p = starts[v]
+        while p < starts[v + 1]:
+            tag, k = words[p] >> 60, more(words[p])
+            if tag == T_GLOBAL:
+                for j in range(p + 1, p + 1 + k):
+                    sectors += bits(words[j] & 15)
+            elif tag == T_SHARED:
+                wavefronts += words[p] & 0xFF
+            p += 1 + k
+    return sectors, wavefronts
+
+
+@_jit
 def _bulk_lines(words, starts):
     """Lines that bulk copies touch, in all."""
     n = 0
@@ -140,6 +157,7 @@ class Traffic:
     wave: float  # bytes that the blocks that run together touch
     written: float  # bytes that the grid writes
     touched: dict[int, float]  # allocation's rank -> bytes that the grid touches
+    moved: tuple[float, float]  # by a traced block: sectors of global memory, wavefronts of shared memory
 
 
 def rank(trace) -> np.ndarray:
@@ -178,7 +196,8 @@ def analyse(trace, sites, nwarps: int, nblocks_code: int, grid, wave_blocks: int
             written += all_of_it * limit
     kept = min(1.0, l2_bytes / max(footprint, 1.0))  # what one wave of blocks leaves in L2 for a later one
     miss = whole + (np.maximum(together, whole) - whole) * (1 - kept)
-    return Traffic(words, entries, miss, float(footprint), float(wave), float(written), touched)
+    own_share = tuple(count / n for count in moved(words, trace.starts))
+    return Traffic(words, entries, miss, float(footprint), float(wave), float(written), touched, own_share)
 
 
 def _shares(first, blocks, grid, wave_blocks: int, shared: bool) -> tuple[float, float]:
