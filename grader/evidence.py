@@ -166,6 +166,9 @@ class Timing:
     fault: Fault | None = None
 
 
+CHOICE = 16 << 10  # bytes: an honest host's choices, such as other chunks or another kernel, take less
+
+
 @dataclass(frozen=True)
 class Swap:
     """Two recordings of a size, each made for inputs of its own, and the first of them played with the other's inputs."""

@@ -15,14 +15,13 @@ import numpy as np
 
 from grader.bench import Bench
 from grader.devices import Device, Run
-from grader.evidence import Arrays, Built, Draw, RunResult, Swap
+from grader.evidence import CHOICE, Arrays, Built, Draw, RunResult, Swap
 from grader.problems.model import Problem
 from grader.program import Copy, HostWrite, Launch, Program, work_of
 from grader.rules.compare import bound
 from grader.submission import Cell
 
 MOST_FAULTS = 3  # recordings that fail with other inputs, until no more are tried: each may take seconds
-FREE = 16 << 10  # bytes: an honest host's choices, such as other chunks or another kernel, take less
 _WORD = 8  # bytes of a parameter
 _NUMBER = re.compile(rb"\b\d\w*")  # in PTX: 12, 0x1F, 0f3F800000; registers begin with a letter
 _COUNTED = r"(?<=B)\d+v\d+(?=B)"  # in the names of numba's kernels, as they are compiled: their order may be the data's
@@ -80,7 +79,7 @@ def made_of_inputs(program: Program, other: Program) -> int:
 
     They lie in what it writes or copies from arrays of its own, in memory that was there before the call, and in
     parameters that none of the other's kernels gets. Numbers in the kernels' code, which kernel gets which parameter, and
-    which operations there are can carry an answer as well; of these it takes more than `FREE` bytes to be an answer and
+    which operations there are can carry an answer as well; of these it takes more than `CHOICE` bytes to be an answer and
     not a choice.
     """
     known = set(other.blobs)
@@ -89,7 +88,7 @@ def made_of_inputs(program: Program, other: Program) -> int:
     carried = sum(len(program.blobs[blob]) for blob in own if program.blobs[blob] not in known)
     asked, theirs = _asked(program), _asked(other)
     new = _WORD * len(_parameters(asked) - _parameters(theirs))
-    return carried + max(new, _in_code(program, other) + _chosen(asked, theirs) - FREE)
+    return carried + max(new, _in_code(program, other) + _chosen(asked, theirs) - CHOICE)
 
 
 def _parameters(asked: list) -> set[bytes]:

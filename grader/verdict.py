@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from grader.evidence import BuildError, Built, Evidence, Timing
+from grader.evidence import CHOICE, BuildError, Built, Evidence, Timing
 from grader.rules.check import Check, judge
 
 # Strongest first: a submission gets the strongest code that any of its failed rules carries.
@@ -69,6 +69,12 @@ def live_flags(e: Evidence) -> list[str]:
     if faults := [swap for swap in e.swaps if swap.fault]:
         said = f"{faults[0].case.name}: {faults[0].fault}"
         flags.append(f"its calls could not be played with other inputs to see whether the results follow ({said})")
+    if 0 < (largest := max((swap.results for swap in e.swaps), default=0)) <= CHOICE:
+        flags.append(
+            f"no size has more than {largest} bytes of results: so few could lie in what its host chooses by the data"
+            " (numbers in a kernel's code, places, order) unseen, so nothing that was tried proves who computed them:"
+            " look at its code"
+        )
     return flags
 
 

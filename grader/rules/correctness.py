@@ -17,7 +17,7 @@ def compiles(e: Evidence) -> Check:
         if e.built.live:
             done += (
                 f". Graded live: {e.built.live}. So it was called for every set of inputs, and the calls of each were"
-                " replayed with the same inputs; a person will look at it"
+                " replayed with the same inputs; a person will look at it, and the points stand until then"
             )
         return passed(f"{e.problem.entry.signature} {done}")
     if error.code == "IE":  # nothing is known of the submission

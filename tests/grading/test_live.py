@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from grader import cli, live, report, rules
-from grader.evidence import Built, Draw, Evidence, Fault, RunResult, Swap
+from grader.evidence import CHOICE, Built, Draw, Evidence, Fault, RunResult, Swap
 from grader.grade import grade
 from grader.problems.model import Array, Case, HostFunction, Problem, Tolerance
 from grader.program import Buffer, Copy, Fill, Graph, GraphLaunch, HostCopy, HostWrite, Launch, Node, Place, Program
@@ -320,7 +320,7 @@ def asks(numbers: np.ndarray, where: str) -> Program:
 def test_an_answer_in_code_parameters_or_places_counts_and_a_choice_does_not(where):
     one, other = (np.random.default_rng(seed).integers(1 << 40, 1 << 60, 8192) for seed in (1, 2))
     assert live.made_of_inputs(asks(one, where), asks(one, where)) == 0
-    assert live.made_of_inputs(asks(one, where), asks(other, where)) >= 8192 * 8 - live.FREE
+    assert live.made_of_inputs(asks(one, where), asks(other, where)) >= 8192 * 8 - CHOICE
     few = live.made_of_inputs(asks(one[:512], where), asks(other[:512], where))
     assert few == (512 * 8 if where in ("parameters", "nodes") else 0)  # numbers that a kernel is given are no choice
 
@@ -361,8 +361,10 @@ def evidence(*swaps: Swap) -> Evidence:
 def test_the_flags_say_how_much_is_the_hosts_and_what_could_not_be_tried():
     case = Case({"n": 4})
     assert live_flags(evidence()) == ["held for review: graded live, because it does"]
-    first, second = live_flags(evidence(Swap(case, 12, 16)))
+    first, second, few = live_flags(evidence(Swap(case, 12, 16)))
     assert first == "held for review: graded live, because it does" and "75%" in second
+    assert few.startswith("no size has more than 16 bytes of results") and few.endswith("look at its code")
+    assert not any("look at its code" in f for f in live_flags(evidence(Swap(case, 0, 16), Swap(case, 0, CHOICE + 1))))
     assert "n = 4: bang" in live_flags(evidence(Swap(case, fault="bang", results=16)))[1]
     assert live_flags(replace(evidence(), built=Built())) == []
     assert decide(evidence()).flags[0] == first
