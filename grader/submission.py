@@ -45,11 +45,27 @@ def walk(paths: list[str]) -> Iterator[str]:
         if not os.path.isdir(path):
             yield path
             continue
-        for folder, folders, files in os.walk(path):
-            folders[:] = sorted(f for f in folders if f not in _SKIPPED_FOLDERS)
-            for name in sorted(files):
-                if name.endswith((".py", ".ipynb")) and not name.startswith("."):
-                    yield os.path.join(folder, name)
+        folders = [path]
+        while folders:  # os.walk calls itself for every level: a thousand of them would end the command
+            folder = folders.pop()
+            entries = _listed(folder)
+            for entry in entries:
+                if not entry.is_dir() and entry.name.endswith((".py", ".ipynb")) and not entry.name.startswith("."):
+                    yield os.path.join(folder, entry.name)
+            folders += [
+                entry.path
+                for entry in reversed(entries)
+                if entry.is_dir(follow_symlinks=False) and entry.name not in _SKIPPED_FOLDERS
+            ]
+
+
+def _listed(folder: str) -> list[os.DirEntry]:
+    """What is in it, by name; nothing in one that cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []
 
 
 def read(path: str) -> Submission:

@@ -3,6 +3,7 @@
 import json
 import os
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +79,21 @@ def test_folders_are_walked_in_order_and_what_is_missing_is_told(tmp_path, capsy
         (tmp_path / name).write_text("x = 1\n")
     found = [os.path.relpath(p, tmp_path) for p in walk([str(tmp_path), str(tmp_path / "no.py")])]
     assert found == ["matmul.py", "b/mend.py", "no.py"]
+
+
+def test_a_thousand_folders_in_each_other_are_walked_as_well(tmp_path):
+    made = [str(tmp_path)]
+    for _ in range(1100):
+        made.append(os.path.join(made[-1], "d"))
+        os.mkdir(made[-1])
+    file = os.path.join(made[-1], "mend.py")
+    Path(file).write_text("x = 1\n")
+    try:
+        assert list(walk([str(tmp_path)])) == [file]
+    finally:  # whoever clears up afterwards would call itself as often
+        os.remove(file)
+        for folder in reversed(made[1:]):
+            os.rmdir(folder)
 
 
 def test_a_plan_names_each_file_that_cannot_be_graded_and_keeps_the_others(tmp_path):
