@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, settings
 from jupyter_client.manager import KernelManager
 from jupyter_core.paths import jupyter_runtime_dir
 from nbval.kernel import RunningKernel
+from traitlets import CaselessStrEnum
 
 from grader import caches
-from traitlets import CaselessStrEnum
 
 PATIENCE_S = 300  # for a kernel that does not get to run
 
