@@ -22,6 +22,7 @@ def _environment() -> Environment:
     found = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined)
     found.filters["duration"] = duration
     found.filters["stopped"] = stopped
+    found.filters["hows"] = _hows
     found.globals["advice"] = ADVICE
     found.filters["breakable"] = _breakable
     found.finalize = lambda value: lines(value) if type(value) is str else value
@@ -31,6 +32,15 @@ def _environment() -> Environment:
 def _breakable(name: str) -> Markup:
     """A name that a narrow column breaks between its words, not within one."""
     return Markup("").join(Markup("<wbr>") + part if n else part for n, part in enumerate(_WORDS.split(lines(name))))
+
+
+def _hows(times: dict) -> dict[str, str]:
+    """By side, how its time was got; by "", the same where it is so for all of them."""
+    how = {
+        side: f"{t['kind']} {'on' if t['kind'] == 'measured' else 'for'} {t['device']}, {t['case']}"
+        for side, t in times.items()
+    }
+    return {"": next(iter(how.values()))} if len(set(how.values())) == 1 else how
 
 
 def page(records: Sequence[dict], title: str = "Results") -> str:
@@ -85,7 +95,8 @@ def _alike(parts: Sequence[Sequence[str]], places: range) -> int:
 
 
 def _slug(path: str) -> str:
-    parts = Path(path).with_suffix("").parts[-2:]
+    parts = Path(path).with_suffix("").parts
+    parts = parts if len(parts) <= 3 else parts[-2:]  # of "anna/unit/kernel.py", the author too
     return re.sub(r"[^A-Za-z0-9_]+", "-", "-".join(parts)).strip("-")[:60] or "submission"
 
 

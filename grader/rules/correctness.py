@@ -26,7 +26,7 @@ def compiles(e: Evidence) -> Check:
 
 
 def as_launched(e: Evidence) -> Check:
-    """The recording holds what the exercise launched, and nothing else."""
+    """The kernel is launched as the exercise says, and nothing else is."""
     entry = e.problem.entry
     for run in e.runs:
         program = e.built.programs[run.case.name]

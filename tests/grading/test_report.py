@@ -12,6 +12,7 @@ from rich.console import Console
 
 from grader import problems, report
 from grader.report import files, html, junit, overview
+from grader.report.html import fragment
 from grader.report.printable import lines, printable
 from grader.verdict import CODES
 
@@ -130,7 +131,7 @@ def test_times_of_different_cards_are_not_ranked_together():
 
 
 def test_a_page_each_and_one_for_the_class(tmp_path):
-    made = dict(report.pages([record("x/anna.py", "AC", 2.0), record("../../etc/ben.py")]))
+    made = dict(report.pages([record("/a/b/c/x/anna.py", "AC", 2.0), record("/etc/../etc/ben.py")]))
     assert list(made) == ["001-x-anna-00_mend.html", "002-etc-ben-00_mend.html", "index.html"]
     assert "ben.py" not in made["001-x-anna-00_mend.html"]
     assert "anna.py: " + PROBLEM.title in made["001-x-anna-00_mend.html"].split("</title>")[0]
@@ -142,6 +143,8 @@ def test_a_page_is_named_after_its_author():
     assert list(made) == ["001-anna-00_mend.html", "002-ben-00_mend.html", "index.html"]
     assert f"<title>anna: {PROBLEM.title}</title>" in made["001-anna-00_mend.html"]
     assert f"<h1>ben: {PROBLEM.title}</h1>" in made["002-ben-00_mend.html"]
+    made = dict(report.pages([record(f"in/{name}/unit/{k}.py") for name in ("anna", "ben") for k in "kl"]))
+    assert list(made)[::2] == ["001-anna-unit-k-00_mend.html", "003-ben-unit-k-00_mend.html", "index.html"]
     (alone, _) = report.pages([record("anna/k.py")])
     assert alone[0] == "001-anna-k-00_mend.html" and "<h1>anna/k.py: " in alone[1]
 
@@ -157,6 +160,25 @@ def test_what_stopped_is_told_with_what_to_do(show):
     assert "Some of your code ended with an error; the rest was run and graded." in said
     assert "cell 7, line 2: NameError: plt" in said and "cell 9: SyntaxError: no" in said
     assert "cell 7: cell 7" not in said
+
+
+def test_what_decided_stands_above_the_table_of_rules():
+    page = fragment(record(code="WA", message="y[3] should be 1, is 2"))
+    assert page.index("y[3] should be 1, is 2") < page.index("<table")
+    assert 'class="why"' not in fragment(record(code="AC"))
+
+
+def test_how_times_were_got_is_said_once_where_it_is_the_same_for_all():
+    side = {"seconds": 1e-5, "kind": "modelled", "device": "A100", "case": "n = 2"}
+    page = fragment(record(times={"submission": side, "baseline": side}))
+    assert page.count("modelled for A100, n = 2") == 1
+    page = fragment(record(times={"submission": side | {"kind": "measured"}, "baseline": side}))
+    assert page.count("measured on A100, n = 2") == page.count("modelled for A100, n = 2") == 1
+
+
+def test_a_check_in_a_notebook_is_not_called_one_that_was_not_run():
+    assert "not run" in fragment(record(wall_seconds=0.0, protections=[]))
+    assert "not run" not in fragment(record(wall_seconds=1.0, protections=[]))
 
 
 def test_a_failure_of_the_grader_is_said_once():
