@@ -41,9 +41,11 @@ def run(
     if not version_dir().exists():
         say("first run of this version here: compiling the virtual GPU, about half a minute")
     vgpu.activate(device)
+    vgpu.options().announce = False  # the findings say it, with file and line
     say(banner())
     profiles = _watch_kernels() if profile else None
-    status = report(_run_script(path, list(arguments)))
+    status = _run_script(path, list(arguments))
+    _finish()
     if profiles is not None:
         say(str(profiles))
     if timeline:
@@ -52,7 +54,7 @@ def run(
         shown = Timeline.now()
         shown.save(timeline)
         say(f"{timeline}: {shown.summary()}")
-    return status
+    return report(status)
 
 
 def _watch_kernels():
@@ -70,11 +72,15 @@ def banner() -> str:
     return f"virtual GPU: {vgpu.describe()}; times are modelled, not measured"
 
 
-def report(status: int) -> int:
-    """Execute what is still queued, print the findings, and give the exit status."""
+def _finish() -> None:
+    """Execute what is still queued, and say so."""
     waiting = vgpu.finish()
     if waiting:
         say(f"operations still queued when the script ended, because nothing had waited for them: {waiting}")
+
+
+def report(status: int) -> int:
+    """Print the findings, and give the exit status."""
     found = vgpu.findings()
     for finding in found:
         say(sentence(finding))

@@ -108,6 +108,12 @@ class Timeline:
         return busy[-1][1] - busy[0][0] - _length(busy) if busy else 0.0
 
     @property
+    def lead(self) -> float:
+        """us before the first piece of work on a device: the host allocates, makes streams, computes."""
+        starts = [s.start_us for s in self.spans if _on_device(s)]
+        return min(starts) - self.start if starts else 0.0
+
+    @property
     def gaps(self) -> list[tuple[float, float]]:
         """The stretches of idle time, (start, end) in us, longest first; they add up to `idle`."""
         busy = _union(s for s in self.spans if _on_device(s))
@@ -138,6 +144,8 @@ class Timeline:
         text = f"{_time(self.length)} in all"
         if any(s.kind == "whole" for s in self.spans):
             return text + f" ({self.how})"
+        if self.lead > self.length / 2:
+            text += f", the first {_time(self.lead)} of it before the device had work"
         text += f"; kernels {_time(self.kernels)}"
         if self.copies:
             text += f", copies {_time(self.copies)}, of which {self.overlap:.0%} while a kernel ran"

@@ -11,10 +11,11 @@ from grader.vgpu import run as vgpu_run
 
 @pytest.fixture
 def run(tmp_path):
-    def start(source: str, *arguments: str):
+    def start(source: str, *arguments: str, profile: bool = False):
         path = tmp_path / "script.py"
         path.write_text(textwrap.dedent(source))
-        code = f"import sys; from grader.vgpu.run import run; sys.exit(run({str(path)!r}, {list(arguments)!r}, 'h100'))"
+        call = f"run({str(path)!r}, {list(arguments)!r}, 'h100', profile={profile})"
+        code = f"import sys; from grader.vgpu.run import run; sys.exit({call})"
         return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=400)
 
     return start
@@ -74,10 +75,20 @@ def test_a_correct_kernel_runs_without_a_finding(run):
 
 
 def test_findings_are_printed_and_make_a_successful_script_fail(run):
-    done = run(KERNEL.format(barrier="pass"))
+    done = run(KERNEL.format(barrier="pass"), profile=True)
     assert done.returncode == 1
-    last = done.stderr.splitlines()[-1]
+    last = done.stderr.splitlines()[-1]  # behind the profile, which is long
     assert last.startswith("grader: racecheck, script.py:")
+    assert "Warp execution efficiency" in done.stderr
+
+
+def test_a_kernel_that_an_error_ended_is_named_once_and_has_no_figures(run):
+    done = run(KERNEL.format(barrier="x[64 * t] = 1"), profile=True)
+    assert done.returncode == 1
+    assert done.stderr.count("past the end of the 256-byte") == 1
+    assert done.stderr.splitlines()[-1].startswith("grader: memcheck, script.py:9:")
+    assert "grader: reverse: an error ended it, so there is nothing to count" in done.stderr
+    assert "_ZN" not in done.stderr and "Duration" not in done.stderr
 
 
 def test_work_that_nobody_waited_for_is_checked_all_the_same(run):

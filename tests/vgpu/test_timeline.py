@@ -61,6 +61,15 @@ def test_idle_time_is_the_devices_and_in_all_has_the_hosts_calls_as_well():
     assert sum(b - a for a, b in shown.gaps) == shown.idle
 
 
+def test_a_host_that_takes_most_of_the_time_before_any_work_is_told():
+    shown = Timeline([span("kernel", 60, 100)], [span("call", 0, 50)])
+    assert shown.lead == 60
+    assert shown.summary().startswith(
+        "100.0 us in all, the first 60.0 us of it before the device had work; kernels 40.0"
+    )
+    assert Timeline([], [span("call", 0, 50)]).lead == 0
+
+
 def test_faults_are_added_up():
     assert Timeline([span("kernel", 0, 100), span("fault", 0, 60, engine="faults")]).faults == 60
 

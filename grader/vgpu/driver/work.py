@@ -18,6 +18,7 @@ from grader.vgpu.driver.clock import CLOCK, Span
 from grader.vgpu.driver.errors import CudaError
 from grader.vgpu.driver.guard import GUARD
 from grader.vgpu.driver.state import driver
+from grader.vgpu.names import short_name
 
 
 @dataclass
@@ -262,8 +263,6 @@ class Launch(Work):
     observed: ClassVar[bool] = True
 
     def title(self) -> str:
-        from grader.vgpu.names import short_name
-
         return f"kernel {short_name(self.kernel.name)}"
 
     def shares(self) -> list[tuple[int, int, int, int]]:
@@ -325,7 +324,9 @@ class Launch(Work):
             with paging.kernel(context.device) as faults:
                 result = launch(code, self.grid, self.block, self.args, shared=self.shared, options=options)
         except ValueError as error:  # what no check before the launch could know
-            raise CudaError(errors.LAUNCH_FAILED, f"kernel {self.kernel.name} cannot be launched: {error}") from None
+            raise CudaError(
+                errors.LAUNCH_FAILED, f"kernel {short_name(self.kernel.name)} cannot be launched: {error}"
+            ) from None
         if result.printed:
             sys.stdout.write(result.printed.decode(errors="replace"))
             sys.stdout.flush()
@@ -416,7 +417,11 @@ def _fault(fault, kernel: str) -> CudaError:
     for what, value in (("block", fault.block), ("thread", fault.thread)):
         where += f", {what} {tuple(int(k) for k in value)}" if value is not None else ""
     if driver.options.announce:
-        print(f"grader: {fault.message}{where} (kernel {kernel}, {errors.name(code)})", file=sys.stderr, flush=True)
+        print(
+            f"grader: {fault.message}{where} (kernel {short_name(kernel)}, {errors.name(code)})",
+            file=sys.stderr,
+            flush=True,
+        )
     if fault.finding is None:
         tool = _TOOLS.get(fault.kind, "launch")
         note(Finding(tool, fault.kind, fault.message, fault.line, fault.file, kernel=kernel))

@@ -2,15 +2,26 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from .report import Profile, profile
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """Stands for a launch that an error ended: counts and times of a part of it would mislead."""
+
+    kernel: str
+
+    def __str__(self) -> str:
+        return f"{self.kernel}: an error ended it, so there is nothing to count"
 
 
 class Collected:
     """Profiles of kernels in the order of their first launch; of several launches alike, the last one's is kept."""
 
     def __init__(self):
-        self._kept: dict[tuple, tuple[int, Profile]] = {}
+        self._kept: dict[tuple, tuple[int, Profile | Unfinished]] = {}
 
     def add(self, kernel, work, result, span) -> None:
         """An observer of launches, as `grader.vgpu.on_launch` takes them."""
@@ -19,7 +30,7 @@ class Collected:
 
         shared = work.kernel.static_shared + work.shared
         name = short_name(work.kernel.name)
-        found = profile(
+        found = Unfinished(name) if result.fault is not None else profile(
             result, active()[span.device], kernel, work.grid, work.block, shared, work.kernel.facts.registers,
             work.kernel.mix, name,
         )  # fmt: skip
@@ -27,7 +38,7 @@ class Collected:
         times, _ = self._kept.get(key, (0, None))
         self._kept[key] = (times + 1, found)
 
-    def __iter__(self) -> Iterator[Profile]:
+    def __iter__(self) -> Iterator[Profile | Unfinished]:
         return (found for _, found in self._kept.values())
 
     def __len__(self) -> int:
