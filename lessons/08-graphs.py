@@ -109,6 +109,42 @@ expected = on_cpu(start.astype(np.float64), 5 * steps)
 print("right after 100 steps:", np.allclose(a.copy_to_host(), expected, rtol=1e-4))
 
 # %% [markdown]
+# ## Make it once
+#
+# To write a graph down and to instantiate it is work as well: the CPU's.
+#
+# **Predict.** The graph is launched ten times. What does it cost to make it anew for each launch, instead of once before the first?
+
+# %%
+def steps_as_graph():
+    builder = stream.create_graph_builder()
+    builder.begin_building()
+    for k in range(steps):
+        source, target = (a, b) if k % 2 == 0 else (b, a)
+        step[blocks, threads, builder](source, target)
+    return builder.end_building().complete()
+
+
+with lab.timeline() as once:
+    graph = steps_as_graph()
+    for _ in range(10):
+        graph.launch(stream)
+    stream.sync()
+
+with lab.timeline() as each_time:
+    graphs = []
+    for _ in range(10):
+        graphs.append(steps_as_graph())
+        graphs[-1].launch(stream)
+    stream.sync()
+
+each_time.draw("A new graph for every launch")
+print(f"made once: {once.microseconds:.0f} us, made each time: {each_time.microseconds:.0f} us, {lab.how()}")
+print(f"ten times {steps} launches without a graph: {10 * one_by_one.microseconds:.0f} us")
+
+# %% [markdown]
+# Between two launches the GPU waits while the CPU makes the next graph. What a graph saves at its first launch, it has cost before.
+#
 # ## When a graph does not help
 #
 # **Predict.** The saving is about the same for every step, whatever the step does. So for which sizes is it worth the trouble?
@@ -266,8 +302,9 @@ print("factor 20 :", total.copy_to_host()[1])
 #
 # * Where a kernel is shorter than its launch, the GPU waits for the CPU, once a kernel. A graph pays once for all of them.
 # * Capture, instantiate once, launch often: the costs of setting up are moved into the instantiation
-#   ([guide](https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/cuda-graphs.html)), which the virtual GPU's clock
-#   does not count. For a single launch a graph is not worth it.
+#   ([guide](https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/cuda-graphs.html)), which takes more than a microsecond
+#   a node ([blog](https://developer.nvidia.com/blog/constant-time-launch-for-straight-line-graphs-and-other-performance-enhancements/)).
+#   For a single launch a graph is not worth it.
 # * Arguments are frozen, contents are not.
 # * Measure first: without bubbles in the timeline, a graph has nothing to remove.
 #

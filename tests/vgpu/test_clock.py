@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from cuda.bindings import driver as cu
+from driver_support import alloc, call
 from numba import cuda, float32, int32
 
 import grader.vgpu
+from grader.vgpu.driver.clock import ALLOC_US, CALL_US, CAPTURE_NODE_US, CLOCK, GRAPH_LAUNCH_US, UPLOAD_NODE_US
 
 pytestmark = pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaPerformanceWarning")
 
@@ -175,3 +178,67 @@ def test_what_is_compiled_ahead_is_what_launches_use():
     us(rows, (2, 2), (32, 32), a, b)
     assert len(simulate.steps.signatures) == len(schedule.run_grid.signatures) == 1
     assert {"vg_barrier", "vg_cp_async", "vg_mbarrier"} < set(runtime.functions())
+
+
+def captured(stream, nodes):
+    """A graph of so many memsets of a word each, one after the other."""
+    at = alloc(4)
+    call(cu.cuStreamBeginCapture(stream, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+    for k in range(nodes):
+        call(cu.cuMemsetD32Async(at, k, 1, stream))
+    return call(cu.cuStreamEndCapture(stream))
+
+
+def host_us(work) -> tuple[float, object]:
+    """Modelled microseconds that a call takes of the host, and what it gives."""
+    before = CLOCK.host_us
+    result = work()
+    return round(CLOCK.host_us - before, 6), result
+
+
+def test_what_graphs_cost_the_host(device):
+    """Per node where it is made, not where it is launched; the first launch after a change takes it to the device."""
+    stream = call(cu.cuStreamCreate(1))
+    for nodes, published in ((10, 16), (100, 127), (1025, 1526)):
+        capture, graph = host_us(lambda n=nodes: captured(stream, n))
+        assert capture == pytest.approx(nodes * CAPTURE_NODE_US + 2 * CALL_US + ALLOC_US)
+        instantiation, made = host_us(lambda g=graph: call(cu.cuGraphInstantiate(g, 0)))
+        assert instantiation == pytest.approx(published, rel=0.15)
+        launches = [host_us(lambda m=made: call(cu.cuGraphLaunch(m, stream)))[0] for _ in range(3)]
+        assert launches == [round(GRAPH_LAUNCH_US + UPLOAD_NODE_US * nodes, 6), GRAPH_LAUNCH_US, GRAPH_LAUNCH_US]
+        update, _ = host_us(lambda m=made, g=graph: call(cu.cuGraphExecUpdate(m, g)))
+        assert update < instantiation / 2 or nodes == 10
+        upload, _ = host_us(lambda m=made: call(cu.cuGraphUpload(m, stream)))
+        assert upload == pytest.approx(CALL_US + UPLOAD_NODE_US * nodes)
+        assert host_us(lambda m=made: call(cu.cuGraphLaunch(m, stream)))[0] == GRAPH_LAUNCH_US
+        call(cu.cuStreamSynchronize(stream))
+        call(cu.cuGraphExecDestroy(made))
+
+
+def test_nodes_of_a_child_graph_count_as_the_others(device):
+    stream = call(cu.cuStreamCreate(1))
+    child = captured(stream, 20)
+    graph = call(cu.cuGraphCreate(0))
+    call(cu.cuGraphAddChildGraphNode(graph, None, 0, child))
+    direct, _ = host_us(lambda: call(cu.cuGraphInstantiate(child, 0)))
+    inside, _ = host_us(lambda: call(cu.cuGraphInstantiate(graph, 0)))
+    assert direct == inside
+
+
+def test_a_graph_that_is_made_for_every_launch_is_slower_than_one_that_is_made_once(device):
+    stream = call(cu.cuStreamCreate(1))
+
+    def once():
+        graph = captured(stream, 20)
+        made = call(cu.cuGraphInstantiate(graph, 0))
+        for _ in range(10):
+            call(cu.cuGraphLaunch(made, stream))
+        call(cu.cuStreamSynchronize(stream))
+
+    def each_time():
+        for _ in range(10):
+            graph = captured(stream, 20)
+            call(cu.cuGraphLaunch(call(cu.cuGraphInstantiate(graph, 0)), stream))
+        call(cu.cuStreamSynchronize(stream))
+
+    assert host_us(each_time)[0] > 1.5 * host_us(once)[0]

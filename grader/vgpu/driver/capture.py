@@ -11,6 +11,7 @@ import threading
 
 from grader.vgpu.driver import errors
 from grader.vgpu.driver.abi import entry, opt, out, ptr, size, u32, u64
+from grader.vgpu.driver.clock import CALL_US, CAPTURE_NODE_US, CLOCK
 from grader.vgpu.driver.errors import CudaError
 from grader.vgpu.driver.graph import Graph, Node, handles_at
 from grader.vgpu.driver.queue import Stream
@@ -60,6 +61,7 @@ class Capture:
     def add(self, stream: Stream, work) -> Node:
         """The next node of a capturing stream."""
         self.check()
+        CLOCK.spend(CAPTURE_NODE_US)
         node = self.graph.add(work, stream.capture_deps)
         stream.capture_deps = {node}
         return node
@@ -123,6 +125,7 @@ def _begin(stream: Stream, mode: int, graph: Graph | None = None, deps: set[Node
         raise CudaError(errors.STREAM_CAPTURE_UNSUPPORTED, "the legacy default stream cannot be captured")
     if stream.capture is not None:
         raise CudaError(errors.ILLEGAL_STATE)
+    CLOCK.spend(CALL_US)
     capture = Capture(stream, mode, graph or Graph())
     stream.capture_deps = deps or set()
     return capture
@@ -148,6 +151,7 @@ def stream_end_capture(ctx, stream):
         raise CudaError(errors.STREAM_CAPTURE_UNMATCHED)
     if capture.mode != RELAXED and capture.thread != threading.get_ident():
         raise CudaError(errors.STREAM_CAPTURE_WRONG_THREAD)
+    CLOCK.spend(CALL_US)
     capture.end()
     return capture.graph.handle
 

@@ -28,6 +28,15 @@ from grader.vgpu.model.cards import timing
 # What a host call costs, us, of the order that Nsight Systems shows. A launch's cost is the card's (`launch_us`).
 GRAPH_LAUNCH_US = 6.0
 GRAPH_GAP_US = 0.2  # from the end of a node to the start of the next
+# Making a graph, and for each of its nodes. Of chains of kernels, CUDA 12.6: 16 us for 10 nodes, 127 for 100, 1526 for 1025;
+# the first launch 4, 15 and 96 us, later ones 2 to 3, whatever the length
+# (https://developer.nvidia.com/blog/constant-time-launch-for-straight-line-graphs-and-other-performance-enhancements/).
+# An earlier driver took 400 us for the capture and the instantiation of 20 (https://developer.nvidia.com/blog/cuda-graphs/).
+INSTANTIATE_US, INSTANTIATE_NODE_US = 4.0, 1.3
+UPLOAD_NODE_US = 0.1  # once, in cuGraphUpload or in the first launch after a change
+# Estimates: a node is checked and copied, which is half of what launching a kernel is; an update does no more than that.
+CAPTURE_NODE_US = 1.0  # a call that a stream captures, or that adds a node
+UPDATE_NODE_US = 0.25
 CALL_US = 1.0  # queueing a copy or a memset
 EVENT_US = 0.5
 SYNC_US = 1.5
@@ -186,6 +195,11 @@ def set_current_graph(graph: int | None) -> None:
     """Say that spans from now on belong to a new launch of this graph; None: to no graph."""
     _thread.graph = graph
     _thread.launch = None if graph is None else next(_launches)
+
+
+def instantiate_us(nodes: int) -> float:
+    """What instantiating a graph costs the host."""
+    return INSTANTIATE_US + INSTANTIATE_NODE_US * nodes
 
 
 def launch_us(card) -> float:

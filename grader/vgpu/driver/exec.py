@@ -65,6 +65,10 @@ def run_steps(steps: list[Step], op: Op, ready: float) -> float:
     return max((inner.end_us for inner in ops), default=ready)
 
 
+def _count(steps: list[Step]) -> int:
+    return sum(_count(step.work.steps) if isinstance(step.work, ChildGraph) else 1 for step in steps)
+
+
 def _parts(steps: list[Step]) -> list[Work]:
     return [part for step in steps if step.enabled for part in step.work.parts()]
 
@@ -140,6 +144,8 @@ class Exec(Object):
         self.steps = steps
         self.user_objects = graph.hold_user_objects()
         self.last: Op | None = None  # its newest launch
+        self.uploaded = False  # as it is now
+        clock.CLOCK.spend(clock.instantiate_us(self.nodes()))
         if recorder.recording():
             ordinal = current_context().device.ordinal
             recorder.emit("graph", ordinal, graph=self.graph, exec=self.number, nodes=describe(steps))
@@ -152,6 +158,16 @@ class Exec(Object):
             user_object.drop(count)
         self.user_objects = []
 
+    def nodes(self) -> int:
+        """How many nodes it has, those of graphs in it among them."""
+        return _count(self.steps)
+
+    def upload_us(self) -> float:
+        """What getting it to the device costs the host, where it is not there yet; now it is."""
+        us = 0.0 if self.uploaded else clock.UPLOAD_NODE_US * self.nodes()
+        self.uploaded = True
+        return us
+
     def step(self, node: Node) -> Step:
         """The step that was made of this node. Raises CudaError INVALID_VALUE."""
         for step in self.steps:
@@ -161,6 +177,7 @@ class Exec(Object):
 
     def replace(self, node: Node, work: Work) -> None:
         """Give a node other parameters in this exec only."""
+        clock.CLOCK.spend(CALL_US)
         step = self.step(node)
         if type(step.work) is not type(work):
             raise CudaError(errors.INVALID_VALUE)
@@ -170,6 +187,7 @@ class Exec(Object):
 
     def enable(self, node: Node, enabled: bool) -> None:
         """Switch a kernel, memcpy or memset node on or off. Raises CudaError INVALID_VALUE for other kinds."""
+        clock.CLOCK.spend(CALL_US)
         step = self.step(node)
         if step.work.node_type not in (0, 1, 2):
             raise CudaError(errors.INVALID_VALUE)
@@ -193,7 +211,7 @@ class Exec(Object):
 
     def _change(self, steps: list[Step]) -> None:
         """Launches that are queued keep the steps that they were launched with, so the list is a new one."""
-        self.steps = steps
+        self.steps, self.uploaded = steps, False
         if recorder.recording():
             ordinal = current_context().device.ordinal
             recorder.emit("graph_update", ordinal, exec=self.number, nodes=describe(steps))
@@ -210,6 +228,7 @@ def graph_instantiate_with_params(ctx, default_stream, graph, params):
     made = Exec(graph, given.flags)
     if given.flags & UPLOAD:
         STREAM.convert(given.hUploadStream, default_stream)
+        clock.CLOCK.spend(made.upload_us())
     given.hErrNode_out, given.result_out = 0, 0
     return made.handle
 
@@ -226,8 +245,8 @@ def graph_exec_get_id(ctx, made):
 
 @entry("cuGraphUpload", EXEC, STREAM)
 def graph_upload(ctx, made, stream):
-    """Takes the first launch's preparation out of the first launch, in which it costs nothing here."""
-    clock.CLOCK.spend(CALL_US)
+    """Takes the first launch's preparation out of the first launch."""
+    clock.CLOCK.spend(CALL_US + made.upload_us())
 
 
 @entry("cuGraphLaunch", EXEC, STREAM)
@@ -235,7 +254,8 @@ def graph_launch(ctx, made, stream):
     if stream.capture is not None:
         stream.capture.add(stream, _as_child(made))
         return
-    made.last = submit(stream, GraphLaunch(made.steps, made.number), host_us=GRAPH_LAUNCH_US)
+    work = GraphLaunch(made.steps, made.number)
+    made.last = submit(stream, work, host_us=GRAPH_LAUNCH_US + made.upload_us())
 
 
 def _as_child(made: Exec) -> ChildGraph:
@@ -256,6 +276,7 @@ def graph_exec_destroy(made):
 
 @entry("cuGraphExecUpdate", EXEC, GRAPH, ptr)
 def graph_exec_update(ctx, made, graph, info):
+    clock.CLOCK.spend(CALL_US + clock.UPDATE_NODE_US * made.nodes())
     result, node = made.update(graph)
     if info:
         told = GraphExecUpdateResultInfo.at(info)

@@ -6,6 +6,7 @@ import ctypes
 
 from grader.vgpu.driver import errors
 from grader.vgpu.driver.abi import entry, out, ptr, size, u64
+from grader.vgpu.driver.clock import CAPTURE_NODE_US, CLOCK
 from grader.vgpu.driver.errors import CudaError
 from grader.vgpu.driver.exec import ChildGraph
 from grader.vgpu.driver.graph import Node, handles_at
@@ -71,58 +72,59 @@ def alloc_work(ctx: Context, params: MemAllocNodeParams) -> AllocNode:
     return AllocNode(allocation.address, allocation.nbytes)
 
 
-def _add(graph, deps: int, n: int, work: Work) -> int:
-    return graph.add(work, handles_at(deps, n)).handle
+def _add(graph, deps: int, n: int, work: Work) -> Node:
+    CLOCK.spend(CAPTURE_NODE_US)
+    return graph.add(work, handles_at(deps, n))
 
 
 @entry("cuGraphAddKernelNode", out(u64), GRAPH, ptr, size, ptr)
 def graph_add_kernel_node(ctx, graph, deps, n, params):
-    return _add(graph, deps, n, kernel_work(ctx, KernelNodeParams.at(params)))
+    return _add(graph, deps, n, kernel_work(ctx, KernelNodeParams.at(params))).handle
 
 
 @entry("cuGraphAddMemcpyNode", out(u64), GRAPH, ptr, size, ptr, u64)
 def graph_add_memcpy_node(ctx, graph, deps, n, params, _context):
-    return _add(graph, deps, n, copy_work(Memcpy3D.at(params)))
+    return _add(graph, deps, n, copy_work(Memcpy3D.at(params))).handle
 
 
 @entry("cuGraphAddMemsetNode", out(u64), GRAPH, ptr, size, ptr, u64)
 def graph_add_memset_node(ctx, graph, deps, n, params, _context):
-    return _add(graph, deps, n, set_work(MemsetNodeParams.at(params)))
+    return _add(graph, deps, n, set_work(MemsetNodeParams.at(params))).handle
 
 
 @entry("cuGraphAddHostNode", out(u64), GRAPH, ptr, size, ptr)
 def graph_add_host_node(ctx, graph, deps, n, params):
-    return _add(graph, deps, n, host_work(HostNodeParams.at(params)))
+    return _add(graph, deps, n, host_work(HostNodeParams.at(params))).handle
 
 
 @entry("cuGraphAddChildGraphNode", out(u64), GRAPH, ptr, size, GRAPH)
 def graph_add_child_graph_node(ctx, graph, deps, n, child):
-    return _add(graph, deps, n, ChildGraph(child.clone()))
+    return _add(graph, deps, n, ChildGraph(child.clone())).handle
 
 
 @entry("cuGraphAddEmptyNode", out(u64), GRAPH, ptr, size)
 def graph_add_empty_node(ctx, graph, deps, n):
-    return _add(graph, deps, n, Work())
+    return _add(graph, deps, n, Work()).handle
 
 
 @entry("cuGraphAddEventRecordNode", out(u64), GRAPH, ptr, size, EVENT)
 def graph_add_event_record_node(ctx, graph, deps, n, event):
-    return _add(graph, deps, n, EventRecord(event))
+    return _add(graph, deps, n, EventRecord(event)).handle
 
 
 @entry("cuGraphAddEventWaitNode", out(u64), GRAPH, ptr, size, EVENT)
 def graph_add_event_wait_node(ctx, graph, deps, n, event):
-    return _add(graph, deps, n, EventWait(event))
+    return _add(graph, deps, n, EventWait(event)).handle
 
 
 @entry("cuGraphAddMemAllocNode", out(u64), GRAPH, ptr, size, ptr)
 def graph_add_mem_alloc_node(ctx, graph, deps, n, params):
-    return _add(graph, deps, n, alloc_work(ctx, MemAllocNodeParams.at(params)))
+    return _add(graph, deps, n, alloc_work(ctx, MemAllocNodeParams.at(params))).handle
 
 
 @entry("cuGraphAddMemFreeNode", out(u64), GRAPH, ptr, size, u64)
 def graph_add_mem_free_node(ctx, graph, deps, n, address):
-    return _add(graph, deps, n, FreeNode.of(address))
+    return _add(graph, deps, n, FreeNode.of(address)).handle
 
 
 def any_work(ctx: Context, params: GraphNodeParams, previous: Work | None = None) -> Work:
@@ -156,7 +158,7 @@ def any_work(ctx: Context, params: GraphNodeParams, previous: Work | None = None
 @entry("cuGraphAddNode", out(u64), GRAPH, ptr, ptr, size, ptr, version=12030)
 def graph_add_node(ctx, graph, deps, _edges, n, params):
     given = GraphNodeParams.at(params)
-    node = graph.add(any_work(ctx, given), handles_at(deps, n))
+    node = _add(graph, deps, n, any_work(ctx, given))
     if isinstance(node.work, ChildGraph):
         given.params.graph.graph = node.work.graph.handle
     return node.handle
