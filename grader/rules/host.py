@@ -17,7 +17,9 @@ from grader.program import (
     HostWrite,
     Launch,
     Program,
+    Register,
     Sync,
+    Unregister,
     work_of,
 )
 from grader.rules.check import Check, failed, passed, unknown
@@ -190,16 +192,36 @@ def copies_pinned_memory(e: Evidence) -> Check:
 
 def few_host_waits(e: Evidence, most: int = 1) -> Check:
     """The host waits only where it must."""
-    ops = _program(e).ops
-    waits = sum(isinstance(op, Sync) for op in ops)
-    blocking = sum(isinstance(op, Copy) and op.blocking for op in ops)
-    said = f"the host waits {waits} times for the device and makes {blocking} blocking copies"
-    if waits + blocking <= most:
+    program = _program(e)
+    waits = sum(isinstance(op, Sync) for op in program.ops)
+    blocking, frees = _waiting_copies(program), _waiting_frees(program)
+    said = f"the host waits {waits} times for the device and makes {blocking} copies that wait"
+    said += f"; it frees memory {frees} times while there is more to launch, which waits as well" if frees else ""
+    if waits + blocking + frees <= most:
         return passed(said)
     return failed(
         f"{said}; {most} in all are asked at most",
         "A stream can wait for an event of another one while the host goes on: event.record(a), event.wait(b).",
     )
+
+
+def _waiting_copies(program: Program) -> int:
+    """Copies after which the host goes on only when they are over: those without Async, and those to pageable memory."""
+    locked: set[int] = set()  # pageable buffers that are page-locked, wholly or in part
+    found = 0
+    for op in program.ops:
+        if isinstance(op, Register | Unregister):
+            (locked.add if isinstance(op, Register) else locked.discard)(op.place.buffer)
+        elif isinstance(op, Copy):
+            to = op.to.buffer
+            found += op.blocking or (program.buffers[to].kind == "pageable" and to not in locked)
+    return found
+
+
+def _waiting_frees(program: Program) -> int:
+    """Frees that wait for the device (cuMemFree) before the last kernel or graph is launched."""
+    last = max((k for k, op in enumerate(program.ops) if isinstance(op, Launch | GraphLaunch)), default=0)
+    return sum(isinstance(op, Free) and op.stream is None for op in program.ops[:last])
 
 
 def few_launches(e: Evidence, most: Callable[[Sizes], int]) -> Check:

@@ -106,6 +106,14 @@ RULES = {
     "pageable copies": (host.copies_pinned_memory, (IN, OUT), {}, {}, False),
     "a pageable copy": (host.copies_pinned_memory, (IN, Copy(Place(2, 0), None, 4, blob=0)), {}, {}, False),
     "one wait": (host.few_host_waits, (launch(), Sync("context")), {}, {"most": 1}, True),
+    "waits by copies to pageable memory": (
+        host.few_host_waits, (launch(), replace(OUT, blocking=False), launch(), Sync("context")), {}, {"most": 1}, False,
+    ),
+    "copies to memory that is page-locked": (
+        host.few_host_waits, (Register(Place(1, 0), 16), replace(OUT, blocking=False), Sync("context")), {}, {"most": 1}, True,
+    ),
+    "waits by frees": (host.few_host_waits, (Alloc(4), launch(), Free(4), launch(), Sync("context")), {}, {"most": 1}, False),
+    "frees at the end": (host.few_host_waits, (Alloc(4), launch(), Free(4), Sync("context")), {}, {"most": 1}, True),
     "a wait and a blocking copy": (host.few_host_waits, (OUT, Sync("context")), {}, {"most": 1}, False),
     "few launches": (host.few_launches, (CAPTURED, GraphLaunch(0), launch()), {}, {"most": lambda s: 2}, True),
     "many launches": (host.few_launches, (launch(),) * 5, {}, {"most": lambda s: s["n"]}, False),
@@ -284,6 +292,8 @@ def test_a_kernel_is_told_by_its_code_and_not_by_its_text():
         "// \\\nret;",
         "#define ret trap\nret;",
         "ret;\n} .entry other() { ret;",
+        "/* ret; */ ret;",
+        "ret;" + "/*" * (1 << 21),
     ],
 )
 def test_nothing_that_does_work_hides_in_what_is_left_out(hidden):
