@@ -15,6 +15,7 @@ from functools import cache
 from importlib.metadata import version
 
 from grader import caches
+from grader.nb import errors
 from grader.nb.context import RESTART, is_lost
 
 _BOX = (
@@ -36,6 +37,7 @@ def load(shell) -> None:
     shell.push({"check": _check})
     _shown = len(_findings())
     shell.events.register("post_run_cell", show_findings)
+    errors.register(shell)
     atexit.unregister(keep_what_is_lost)  # loaded again
     atexit.register(keep_what_is_lost)
     if importlib.util.find_spec("grader.vgpu.magics"):
@@ -45,6 +47,7 @@ def load(shell) -> None:
 def unload(shell) -> None:
     """Stop watching; the device stays."""
     shell.events.unregister("post_run_cell", show_findings)
+    errors.unregister(shell)
 
 
 def show_findings(result=None) -> None:
