@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 from grader.exits import FAILED, INTERRUPTED, USAGE, listed, refuse
@@ -38,7 +39,12 @@ def _from_zero(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="grader", description="Run and grade CUDA kernels, with or without a GPU.")
+    parser = argparse.ArgumentParser(
+        prog="grader",
+        description="Run and grade CUDA kernels, with or without a GPU.",
+        epilog="`grader COMMAND --help` has the options. To begin: `jupyter lab`, or `grader run script.py`.",
+    )
+    parser.add_argument("--version", action="version", version=f"cuda-camp {version('cuda-camp')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     def command(name: str, function, text: str, **exits: str) -> argparse.ArgumentParser:
@@ -97,14 +103,15 @@ def _parser() -> argparse.ArgumentParser:
         "--device",
         default=None,
         metavar="NAME",
-        help="which card it is: a100, t4, h100, ...; four of it: a100*4, linked by PCIe: a100*4@pcie",
+        help="which card it is: a100, t4, h100, ...; four of it: a100*4, linked by PCIe: a100*4@pcie"
+        " (default: GRADER_DEVICE, else a100)",
     )
     p.add_argument(
         "--timeline", metavar="FILE", help="draw what the device did: .png, .svg, .pdf, or .json for Perfetto"
     )
     p.add_argument("--profile", action="store_true", help="print what each kernel did, on stderr")
-    p.add_argument("script")
-    p.add_argument("arguments", nargs=argparse.REMAINDER)
+    p.add_argument("script", help="a .py file; options of grader's own stand before it")
+    p.add_argument("arguments", nargs=argparse.REMAINDER, help="what stands behind it is the script's")
     p = command("devices", _devices, "list the devices that can be graded on", s3="")
     p.add_argument(
         "device", nargs="?", metavar="NAME", help="instead, show how several are linked: a100*4, a100*4@pcie"
@@ -207,10 +214,12 @@ def _list(args: argparse.Namespace) -> int:
     if not os.path.isdir(args.folder):
         print(f"grader: there is no folder {args.folder}: name the one with your notebooks", file=sys.stderr)
     done, had, total = progress.of(Path(args.folder)), 0.0, 0.0
+    where = progress.notebooks(Path(args.folder))
     for name in problems.names():
         p = problems.get(name)
         code, points = done.get(name, ("-", 0.0))
-        print(f"{name:18} {code:4} {points:4g} / {p.max_points:g}  {p.title}: {p.entry.signature}")
+        place = where.get(name, "(no notebook here)" if where else "")
+        print(f"{name:15} {code:4} {points:4g} / {p.max_points:g}  {p.title:35} {place}".rstrip())
         had, total = had + points, total + p.max_points
     print(f"{had:g} of {total:g} points, as your saved notebooks have them")
     return 0

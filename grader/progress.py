@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 _CALL = re.compile(r'check\(\s*["\'](\w+)["\']')
@@ -10,24 +11,32 @@ _SAID = re.compile(r"^([A-Z]{2,4}) .*?([\d.]+) / ([\d.]+) points", re.MULTILINE)
 
 def of(folder: Path) -> dict[str, tuple[str, float]]:
     """Exercise -> (code, points) of the last check in its notebook that has an output. Unreadable files are left out."""
-    found = {}
+    return {name: said for name, _, said in _checks(folder) if said}
+
+
+def notebooks(folder: Path) -> dict[str, Path]:
+    """Exercise -> the notebook that checks it."""
+    return {name: path for name, path, _ in _checks(folder)}
+
+
+def _checks(folder: Path) -> Iterator[tuple[str, Path, tuple[str, float] | None]]:
+    """Every cell that checks an exercise: the exercise, its notebook, and what it said when it was saved."""
     for path in sorted(folder.rglob("*.ipynb")):
         if ".ipynb_checkpoints" in path.parts:
             continue
         try:
             cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-            found.update(said for cell in cells if (said := _verdict(cell)))
+            found = [
+                (call[1], path, _verdict(cell)) for cell in cells if (call := _CALL.search("".join(cell["source"])))
+            ]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
-    return found
+        yield from found
 
 
-def _verdict(cell: dict) -> tuple[str, tuple[str, float]] | None:
-    call = _CALL.search("".join(cell["source"]))
-    if not call:
-        return None
+def _verdict(cell: dict) -> tuple[str, float] | None:
     for output in reversed(cell.get("outputs", [])):
         text = "".join(output.get("text") or output.get("data", {}).get("text/plain", ""))
         if said := _SAID.search(text):
-            return call[1], (said[1], float(said[2]))
+            return said[1], float(said[2])
     return None

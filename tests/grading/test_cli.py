@@ -18,7 +18,7 @@ def helped(capsys, *words: str) -> str:
 
 
 def test_these_are_all_commands(capsys):
-    listed = helped(capsys).split("COMMAND\n")[1]
+    listed = helped(capsys).split("COMMAND\n")[1].split("\n\n")[0]
     assert tuple(line.split()[0] for line in listed.splitlines() if line[:5].strip() and line[4] != " ") == COMMANDS
 
 

@@ -136,3 +136,4 @@ def test_progress_is_the_last_verdict_that_a_notebook_keeps(tmp_path):
     (tmp_path / "b.ipynb").write_text("not a notebook")
     (tmp_path / "c.ipynb").write_text('{"cells": [3]}')
     assert progress.of(tmp_path) == {"02_transpose": ("AC", 9.5)}
+    assert progress.notebooks(tmp_path) == dict.fromkeys(("02_transpose", "02_matmul"), tmp_path / "a.ipynb")
