@@ -39,7 +39,8 @@ print(d.copy_to_host()[0])
 
 def test_the_first_line_says_which_device_and_that_times_are_modelled(run):
     done = run("print('hello')")
-    assert done.stderr.splitlines()[0] == "grader: virtual GPU: NVIDIA H100 80GB HBM3; times are modelled, not measured"
+    said = [line for line in done.stderr.splitlines() if "first run of this version" not in line]  # see the next test
+    assert said[0] == "grader: virtual GPU: NVIDIA H100 80GB HBM3; times are modelled, not measured"
     assert (done.stdout, done.returncode) == ("hello\n", 0)
 
 
