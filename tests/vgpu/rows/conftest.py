@@ -5,7 +5,7 @@ import os
 import pytest
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def _no_disk_cache():
     before = os.environ.get("GRADER_CACHE_DIR")
     os.environ["GRADER_CACHE_DIR"] = ""
