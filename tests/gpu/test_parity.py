@@ -25,7 +25,7 @@ def python(*args: str, timeout: float, **env: str) -> subprocess.CompletedProces
 def arrays_on(device: str, folder: Path) -> dict[str, np.ndarray]:
     """What the host programs give on a device."""
     target = folder / f"{device.replace(':', '-')}.npz"
-    done = python("-m", "tests.gpu.programs", device, str(target), timeout=300)
+    done = python("-m", "tests.gpu.programs", device, str(target), timeout=900)
     assert done.returncode == 0, done.stderr
     with np.load(target) as found:
         return dict(found)
@@ -58,7 +58,7 @@ def test_instructions_give_on_the_card_what_the_rows_expect(card, rows, tmp_path
     """The virtual GPU passes the same rows in tests/vgpu/rows."""
     folder, junit = ROOT / "tests" / "vgpu" / "rows", tmp_path / "rows.xml"
     options = ["-o", "addopts=", "-q", "-p", "tests.gpu.on_the_card", f"--confcutdir={folder}", f"--junitxml={junit}"]
-    done = python("-m", "pytest", *options, str(folder / f"test_rows_{rows}.py"), timeout=300)
+    done = python("-m", "pytest", *options, str(folder / f"test_rows_{rows}.py"), timeout=900)
     bad = [c.get("name") for c in ET.parse(junit).iter("testcase") if any(e.tag in ("failure", "error") for e in c)]
     note(f"rows that differ: {rows}", bad)
     assert done.returncode == 0, done.stdout[-4000:]
@@ -66,7 +66,7 @@ def test_instructions_give_on_the_card_what_the_rows_expect(card, rows, tmp_path
 
 @pytest.mark.gpu
 def test_course_kernels_give_on_the_card_what_numpy_says(card, note):
-    done = python("-m", "course.run", "cuda", timeout=400, PYTHONPATH=f"{ROOT}:{ROOT / 'tests' / 'vgpu'}")
+    done = python("-m", "course.run", "cuda", timeout=900, PYTHONPATH=f"{ROOT}:{ROOT / 'tests' / 'vgpu'}")
     results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     bad = {r["case"]: r["error"].strip().splitlines()[-1] for r in results if r["error"]}
     note("course kernels", {"run": len(results), "wrong": bad})

@@ -236,7 +236,7 @@ def add() -> Iterator[Row]:
 def _host() -> dict[str, list[float]]:
     """ms of the program in host.py, in a process that is a T4: it has four streams and works chunk by chunk."""
     command = [sys.executable, "-m", "tests.regression.host", "t4"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=HERE.parent.parent)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, cwd=HERE.parent.parent)
     if done.returncode:
         raise RuntimeError(done.stderr)
     return json.loads(done.stdout.splitlines()[-1])
