@@ -54,6 +54,9 @@ class Memory:
         for address in self._registered:
             cu.cuMemHostUnregister(address)
         base, self._base = self._base, 0
+        if base and self.guard and self.kind in ("device", "managed"):
+            # A real card hands the same pages to whoever comes next, who shall not find the answer of the reference there.
+            cu.cuMemsetD8(base, FRESH, self.nbytes + 2 * self.guard)
         if not base or self.kind == "pageable":
             self._pages = None
         elif self.kind == "host":

@@ -76,7 +76,7 @@ def evidence(*ops, late=(), given=("_ZN5other4stepB2v7E",), reference=1e-3, **co
 NEEDED = {"needed_copies_us": 9.0, "needed_overlapped": 0.5, "needed_streams": 2.0, "unneeded": 1.0}
 FOUR = {"launches": lambda s: {"step": Given((2, 32), s["n"])}}
 ANY = {"launches": lambda s: {"step": Given()}}
-HALVES = {"kernel": "step", "output": "y", "rounds": 2}
+HALVES = {"kernel": "step", "output": "y", "rounds": 4}  # two parts may come at once, when one round is late
 FIRST, SECOND = HostWrite(Place(1, 0), 1), HostCopy(Place(1, 8), Place(0, 8), 8)
 CAPTURED = Graph(0, (Node(launch()), Node(launch(), (0,))))
 SWITCHED_OFF = GraphUpdate(0, (Node(launch(), enabled=False), Node(launch(), (0,), enabled=False)))
@@ -140,6 +140,10 @@ RULES = {
     "a part after every round": (host.takes_turns, (launch(), FIRST, launch(), SECOND), {}, HALVES, True),
     "rounds by a graph": (
         host.takes_turns, (Graph(0, (Node(launch()),)), GraphLaunch(0), FIRST, GraphLaunch(0), SECOND), {}, HALVES, True,
+    ),
+    "rounds by a graph whose kernel is switched off": (
+        host.takes_turns, (launch(), launch(), Graph(0, (Node(launch(), enabled=False),)), GraphLaunch(0), FIRST, GraphLaunch(0), SECOND),
+        {}, HALVES, False,
     ),
     "a part before the first round": (host.takes_turns, (FIRST, launch(), launch(), SECOND), {}, HALVES, False),
     "everything at the end": (host.takes_turns, (launch(), launch(), FIRST, SECOND), {}, HALVES, False),

@@ -1,11 +1,13 @@
 """The memory and streams of a replay: what was made is given back, all of it or as far as it came."""
 
+import numpy as np
 import pytest
 from cuda.bindings import driver as cu
 from driver_support import call
 
 from grader import program as p
 from grader.devices.driver import DeviceError
+from grader.devices.memory import FRESH
 from grader.devices.stage import Contexts, Stage
 
 MB = 1 << 20
@@ -48,3 +50,24 @@ def test_too_little_memory_gives_back_what_was_made(two):
         Stage(program(*buffers), two, guard=0, flush=0)
     assert free_on(two) == before
     assert int(call(cu.cuCtxGetDevice())) == 0
+
+
+def test_nobody_finds_on_a_real_card_what_was_there_before(two, monkeypatch):
+    """Guard bands tell a real card; a virtual one has no memory that was somebody's."""
+    buffers, held = [p.Buffer(256, "device", "temp"), p.Buffer(256, "managed", "temp")], []
+    free = cu.cuMemFree
+    monkeypatch.setattr(cu, "cuMemFree", lambda base: (held.append(bytes_at(base, 256)), free(base))[1])
+    with Stage(program(*buffers), two, guard=128, flush=0) as stage:
+        for memory in stage.memory:
+            memory.prepare(b"answer !" * 32, None)
+    assert held == [bytes([FRESH]) * 256] * 2
+    held.clear()
+    with Stage(program(buffers[0]), two, guard=0, flush=0) as stage:
+        stage.memory[0].prepare(b"answer !" * 32, None)
+    assert held == [b"answer !" * 32]
+
+
+def bytes_at(base: int, nbytes: int) -> bytes:
+    out = np.zeros(nbytes, np.uint8)
+    call(cu.cuMemcpyDtoH(out.ctypes.data, base, nbytes))
+    return out.tobytes()
