@@ -139,6 +139,7 @@ def _parser() -> argparse.ArgumentParser:
         "check-course", _check_course, "prove that every exercise can be failed and solved",
         s0="all is as it should be", s3="something is not, and is named",
     )  # fmt: skip
+    p.add_argument("exercises", nargs="*", metavar="EXERCISE", help="only what is graded for these (default: for all)")
     p.add_argument("--root", default=".", help="the folder with solutions/, exercises/ and tests/")
     p.add_argument("--device", default="virtual")
     p.add_argument("--figures", metavar="FILE", help="instead, write the table of all exercises' modelled times there")
@@ -312,14 +313,16 @@ def _doctor(args: argparse.Namespace) -> int:
 
 
 def _check_course(args: argparse.Namespace) -> int:
-    from grader import course, devices
+    from grader import course, devices, problems
     from grader.cli_grade import known_card
 
     if not os.path.isdir(os.path.join(args.root, "solutions")):
         return refuse(f"{args.root} is no course: there is no folder solutions in it; name one with --root")
     try:
         known_card(devices.resolve(args.device))
-    except ValueError as e:
+        for name in args.exercises:
+            problems.get(name)
+    except (ValueError, LookupError) as e:
         return refuse(str(e))
     if args.figures:
         from grader.course import figures
@@ -330,4 +333,4 @@ def _check_course(args: argparse.Namespace) -> int:
         except files.Unwritable as e:
             return refuse(str(e))
         return figures.main(Path(args.root), Path(args.figures))
-    return course.main(Path(args.root), args.device)
+    return course.main(Path(args.root), args.device, args.exercises)

@@ -101,6 +101,15 @@ def test_a_claim_that_does_not_hold_says_why(claim, record, said):
     assert said in got and bool(said) == bool(got)
 
 
+def test_answers_to_the_exercises_that_are_named_alone_are_graded(monkeypatch, capsys):
+    seen = []
+    monkeypatch.setattr(course, "prove", lambda proofs, device, console: seen.extend(proofs) or [])
+    monkeypatch.setattr(texts, "wrong", lambda root: ["a text is wrong"])
+    assert course.main(ROOT, "virtual:a100", ["00_mend"]) == 3
+    assert {claim.problem.name for claim in seen} == {"00_mend"} and len(seen) > 5
+    assert "a text is wrong" in capsys.readouterr().out
+
+
 def test_the_table_takes_the_place_of_the_old_one():
     page = figures.with_table("# Figures\n\ntext\n", "| old |")
     assert figures.with_table(page, "| new |") == page.replace("| old |", "| new |")
