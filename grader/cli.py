@@ -320,7 +320,7 @@ def _check_course(args: argparse.Namespace) -> int:
         return refuse(f"{args.root} is no course: there is no folder solutions in it; name one with --root")
     try:
         known_card(devices.resolve(args.device))
-        for name in args.exercises:
+        for name in (*args.exercises, *problems.names()):
             problems.get(name)
     except (ValueError, LookupError) as e:
         return refuse(str(e))

@@ -26,12 +26,16 @@ def names() -> tuple[str, ...]:
 
 @cache
 def get(name: str) -> Problem:
-    """The exercise of that name: "02_transpose", or "transpose" where that is unique. Else UnknownExercise."""
+    """The exercise of that name: "02_transpose", or "transpose" where that is unique. Else UnknownExercise.
+
+    ValueError if what its folder holds goes by another name.
+    """
     matches = [n for n in names() if name in (n, n[3:])]
     if len(matches) != 1:
         raise UnknownExercise(f"no exercise {name!r}; there are {', '.join(names())}")
     problem = import_module(f"grader.problems.{matches[0]}.problem").PROBLEM
-    assert problem.name == matches[0]
+    if problem.name != matches[0]:
+        raise ValueError(f"grader/problems/{matches[0]}/problem.py has name={problem.name!r}: it must be the folder's")
     return problem
 
 

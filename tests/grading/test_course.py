@@ -4,10 +4,11 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from grader import course, problems, progress
+from grader import cli, course, problems, progress
 from grader.course import Claim, figures, texts
 
 ROOT = Path(__file__).parents[2]
@@ -108,6 +109,17 @@ def test_answers_to_the_exercises_that_are_named_alone_are_graded(monkeypatch, c
     assert course.main(ROOT, "virtual:a100", ["00_mend"]) == 3
     assert {claim.problem.name for claim in seen} == {"00_mend"} and len(seen) > 5
     assert "a text is wrong" in capsys.readouterr().out
+
+
+def test_a_folder_that_was_copied_and_not_edited_yet_is_told_what_to_edit(monkeypatch, capsys):
+    problems.get.cache_clear()
+    monkeypatch.setattr(problems, "names", lambda: ("00_copy",))
+    mend = SimpleNamespace(name="00_mend")
+    monkeypatch.setattr(problems, "import_module", lambda name: SimpleNamespace(PROBLEM=mend))
+    assert cli.main(["check-course", "--root", str(ROOT)]) == 2
+    problems.get.cache_clear()
+    said = "grader: grader/problems/00_copy/problem.py has name='00_mend': it must be the folder's"
+    assert capsys.readouterr().err.strip() == said
 
 
 def test_the_table_takes_the_place_of_the_old_one():
