@@ -6,8 +6,8 @@ racecheck knows every word, so this needs racecheck. A prefetch writes nothing: 
 bytes afterwards.
 
 What it cannot tell: what a kernel does with what it reads. One that reads a result and writes it back, or computes the
-same bytes once more out of what is there, is needed. Of allocations that racecheck keeps no shadow of (16 MiB and more),
-a kernel may have read and written every byte, and of the heap of kernels none.
+same bytes once more out of what is there, is needed. Of allocations that racecheck keeps no shadow of (16 MiB and more, and
+those of other devices), a kernel may have read and written every byte, and of the heap of kernels none.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from grader.vgpu.driver.state import driver
 from grader.vgpu.driver.watch import WATCH
 from grader.vgpu.sanitize.streams import NOTHING, Extents
 
@@ -63,7 +64,7 @@ class Flow:
         if work.observed:
             of = [(a.reads, a.writes, a.atomics) for _, a, _ in work.accesses(op)]
             reads, writes, changes = (union(*parts) for parts in zip(*of, strict=True)) if of else (NOTHING,) * 3
-            changes = union(changes, unknown(op.stream.context.memory))
+            changes = union(changes, unknown(op.stream.context))
         else:
             reads, writes, changes = NOTHING, NOTHING, NOTHING
             if hasattr(work, "src"):
@@ -94,10 +95,13 @@ class Flow:
         return own[::-1], sum(done.kind != "host" for done in self._done) - len(own)
 
 
-def unknown(memory) -> Extents:
-    """Allocations of which nobody knows what a kernel did to them."""
-    without = [a for a in memory.allocations if a.race is None and a.kind not in ("heap", "constant")]
-    return union(*(Extents.rows(a.address, a.nbytes) for a in without))
+def unknown(context) -> Extents:
+    """Allocations of which nobody knows what a kernel in this context did to them: large ones, and other devices'."""
+    out = [a for a in context.memory.allocations if a.race is None and a.kind not in ("heap", "constant")]
+    known = {a.address for a in context.memory.allocations}
+    for other in driver.contexts:
+        out += [a for a in other.memory.allocations if a.address not in known and a.kind not in ("heap", "constant")]
+    return union(*(Extents.rows(a.address, a.nbytes) for a in out))
 
 
 def union(*parts: Extents) -> Extents:
