@@ -57,7 +57,7 @@ def main(root: Path, device: str, exercises: Sequence[str] = ()) -> int:
         broken += prove(again, SECOND, console)
         checked += len(again)
     for line in broken:
-        console.print(line, style="red", markup=False)
+        console.print(line, style="red", markup=False, soft_wrap=True)
     console.print(f"{checked} answers graded, {len(broken)} things wrong")
     return FAILED if broken else 0
 
@@ -86,9 +86,9 @@ def claims(root: Path) -> Iterator[Claim | str]:
         slow = ("SLOW",) if problem.speed else ("AC",)
         yield Claim("the baseline is right, but no faster than itself", side_of(problem, "baseline"), problem, slow)
         yield from _wrong(root / "tests" / "corpus" / "wrong" / name, problem)
-    for path in sorted((root / "solutions").rglob("*.ipynb")):
+    for path in _notebooks(root / "solutions"):
         yield from _notebook(path, ("AC",), "is solved by its solution", full=True)
-    for path in sorted((root / "exercises").rglob("*.ipynb")):
+    for path in _notebooks(root / "exercises"):
         yield from _notebook(path, ("CE", "RTE", "WA", "SLOW", "TLE"), "fails as handed out")
 
 
@@ -110,6 +110,11 @@ def _wrong(folder: Path, problem: Problem) -> Iterator[Claim | str]:
         if path.name in expected:
             code, _, rule = expected[path.name].partition(" ")
             yield Claim(f"{path.name} is {code}", submissions.read(str(path)), problem, (code,), rule.strip())
+
+
+def _notebooks(folder: Path) -> list[Path]:
+    """But for what JupyterLab keeps beside them."""
+    return sorted(p for p in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
 
 
 def _notebook(path: Path, codes: tuple[str, ...], what: str, full: bool = False) -> Iterator[Claim | str]:

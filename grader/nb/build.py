@@ -110,7 +110,8 @@ def check(root: Path) -> Iterator[str]:
         yield "docs/instructor.md does not list the wrong answers that are in tests/corpus/wrong"
     with tempfile.TemporaryDirectory() as scratch:
         made = release(root, Path(scratch))
-        there = {p.relative_to(root / "exercises") for p in (root / "exercises").rglob("*.ipynb")}
+        notebooks = (root / "exercises").rglob("*.ipynb")
+        there = {p.relative_to(root / "exercises") for p in notebooks if ".ipynb_checkpoints" not in p.parts}
         for name in sorted({*made, *there}):
             if name not in made:
                 yield f"exercises/{name} has no solution"

@@ -31,6 +31,9 @@ def test_a_change_on_either_side_is_seen(tmp_path):
     (tmp_path / "exercises" / "00-first-kernel" / "grid_stride.ipynb").unlink()
     stray = tmp_path / "lessons" / "99-nothing.ipynb"
     shutil.copy(ROOT / "lessons" / "00-first-kernel.ipynb", stray)
+    kept = tmp_path / "exercises" / "00-first-kernel" / ".ipynb_checkpoints" / "mend-checkpoint.ipynb"  # JupyterLab's
+    kept.parent.mkdir(exist_ok=True)
+    shutil.copy(stray, kept)
     assert list(build.check(tmp_path)) == [
         "solutions/00-first-kernel/mend.ipynb is not what solutions/00_mend.py says",
         "lessons/99-nothing.ipynb has no text",
