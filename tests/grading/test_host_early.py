@@ -31,6 +31,16 @@ s.synchronize()
 """
 
 
+MAPPED = """
+shared, s = cuda.mapped_array(x.size, np.float32), cuda.stream()
+shared[:] = x
+twice[1, 128, s](shared, shared)
+{wait}
+y[:] = shared
+s.synchronize()
+"""
+
+
 def line_of(body: str, text: str) -> int:
     """Where the submission has it."""
     return (HEAD + "def solve(x, y):\n" + body.strip()).split("\n").index(text) + 1
@@ -39,10 +49,12 @@ def line_of(body: str, text: str) -> int:
 CASES = [
     (STAGED, "y[:] = staging", "d.copy_to_host(staging, stream=s)", "pageable", "the host reads byte 0"),
     (TWICE, "staging[:] = x", "d.copy_to_device(staging, stream=s)", "pinned", "the host writes byte 0"),
+    (MAPPED, "y[:] = shared", "twice[1, 128, s](shared, shared)", "pageable", "the host reads byte 0"),
 ]
+IDS = ["reads", "writes", "reads what a kernel writes"]
 
 
-@pytest.mark.parametrize(("body", "early", "asked", "y", "words"), CASES, ids=["reads", "writes"])
+@pytest.mark.parametrize(("body", "early", "asked", "y", "words"), CASES, ids=IDS)
 def test_an_early_touch_is_found_at_its_line(bench, body, early, asked, y, words):
     body = body.format(wait="pass")
     _, built = record(bench, body, y=y)
@@ -51,7 +63,7 @@ def test_an_early_touch_is_found_at_its_line(bench, body, early, asked, y, words
     assert words in found.finding.message and found.finding.tool == "racecheck"
 
 
-@pytest.mark.parametrize(("body", "early", "asked", "y", "words"), CASES, ids=["reads", "writes"])
+@pytest.mark.parametrize(("body", "early", "asked", "y", "words"), CASES, ids=IDS)
 def test_the_same_after_a_wait_is_left_in_peace(bench, body, early, asked, y, words):
     _, built = record(bench, body.format(wait="s.synchronize()"), y=y)
     assert built.error is None and built.early == ()
