@@ -1,4 +1,4 @@
-"""The timing protocol: interleaved rounds, fresh content, every output verified, marks by the vote of the rounds.
+"""The timing protocol: interleaved rounds, fresh content, every output verified; the rounds vote, the estimate settles ties.
 
 A ratio is only ever taken between runs of one round, so that drift of the clock or of the machine cancels. A stored
 time is never a party to it, with one exception: on a device that models time, a trusted program takes the same time
@@ -36,7 +36,9 @@ class Policy:
     """How long to go on. Numbers of rounds are odd: then a median is one of the values."""
 
     least_rounds: int = 13  # the first number at which all rounds together prove anything (`statistics.allowed`)
-    most_rounds: int = 1001  # one in 150 gets there: those at a mark's edge, where another grading might say otherwise
+    most_rounds: int = (
+        1001  # one in a hundred gets there: those at the edge of a mark, where the next grading may differ
+    )
     most_dropped: int = 10  # rounds that may be left out because the card's clock changed
     repeats: int = 3  # runs of each side in a round
     seconds: float = 30.0  # of wall time; the least number of rounds is run in any case

@@ -87,27 +87,27 @@ def times(rng, noise, speedup, rounds):
     return np.moveaxis(factors, 2, 0) * true
 
 
-def gradings(rng, noise, speedup, count):
+def gradings(rng, noise, speedup, count, most=MEASURED.most_rounds):
     """(share of the points, bar reached, ambiguous, rounds) of `count` gradings, each an array.
 
-    speedup: the submission's true one, or an array of one for each grading. What a grading does not need is not
-    simulated: the card's state (warmth, clock) begins anew after each stretch of rounds.
+    speedup: the submission's true one, or an array of one for each grading. most: rounds for which there is time. What a
+    grading does not need is not simulated: the card's state (warmth, clock) begins anew after each stretch of rounds.
     """
     speedup = np.broadcast_to(np.asarray(speedup, np.float32), count)
-    batches = [_batch(rng, noise, speedup[i : i + BATCH]) for i in range(0, count, BATCH)]
+    batches = [_batch(rng, noise, speedup[i : i + BATCH], most) for i in range(0, count, BATCH)]
     return tuple(np.concatenate(of_all) for of_all in zip(*batches, strict=True))
 
 
-def _batch(rng, noise, speedup):
+def _batch(rng, noise, speedup, most):
     count = speedup.size
     points, fast, open_, used = np.zeros(count), np.zeros(count, bool), np.zeros(count, bool), np.zeros(count, int)
     left, so_far = np.arange(count), times(rng, noise, speedup, STRETCH)
-    for look in MEASURED.looks:
+    for look in [*(n for n in MEASURED.looks if n < most), most]:
         if look > so_far.shape[2]:
             more = times(rng, noise, speedup[left], so_far.shape[2])
             so_far = np.concatenate([so_far, more], axis=2)
         decision = decide(*so_far[:, :, :look], BAR, MEASURED.close)
-        ends = decision.done if look < MEASURED.most_rounds else np.ones(left.size, bool)
+        ends = decision.done if look < most else np.ones(left.size, bool)
         at = left[ends]
         points[at], fast[at] = share(decision.reached[ends]), decision.reached[ends, 0]
         open_[at], used[at] = decision.open[ends].any(axis=-1), look
