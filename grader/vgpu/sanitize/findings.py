@@ -140,14 +140,13 @@ class Context:
         gone = self.memory.find_freed(address)
         if gone is not None:
             return f"{self.element(address - gone.address, site)} of {self.name(gone)}, which has been freed"
-        found = self.memory.find(address) or self.memory.nearest(address)
         if 0 <= address < NULL_PAGE:
-            return "a null pointer"
+            return f"address {address:#x}, a null pointer"
+        found = self.memory.find(address) or self.memory.nearest(address)
         if found is None or not found.address - far_from(found) < address < found.end + far_from(found):
-            mapped = is_mapped(address)
-            return (
+            return f"address {address:#x}, " + (
                 "memory of the host, which the device does not see: copy it to the device first"
-                if mapped
+                if is_mapped(address)
                 else "no allocation is near"
             )
         name = self.name(found)
@@ -400,12 +399,11 @@ def make_fault(outcome, worker, kernel, code, memory, block, explained: bool = F
         elif space == L.SPACE_LOCAL:
             where = f"byte {address} of its local memory, of which there are {kernel.local_bytes} bytes"
         else:
-            where = f"address {address:#x}, {c.allocation(address, site)}"
+            where = c.allocation(address, site)
             freed = memory.find_freed(address) is not None
+        text = f"{me} {verb} {s.nbytes} bytes{' at' if where.startswith(('address', 'byte')) else ','} {where}"
         if kind == "misaligned":
-            text = f"{me} {verb} {s.nbytes} bytes at {where}: the address must be a multiple of {s.nbytes}"
-        else:
-            text = f"{me} {verb} {s.nbytes} bytes at {where}"
+            text += f": the address must be a multiple of {s.nbytes}"
         name = "misaligned" if kind == "misaligned" else "use after free" if freed else "out of bounds"
         finding = Finding("memcheck", name, text, line, file)
     elif kind == "assert":
