@@ -1,5 +1,8 @@
 """Stream capture, explicit graphs, updates."""
 
+import ctypes
+import itertools
+
 import numpy as np
 import pytest
 from cuda.bindings import driver as cu
@@ -231,3 +234,116 @@ def test_dot_print(device, tmp_path, data):
     call(cu.cuGraphDebugDotPrint(graph, str(tmp_path / "g.dot").encode(), 0))
     assert "set" in (tmp_path / "g.dot").read_text()
     assert alloc(4)
+
+
+# --- user objects ------------------------------------------------------------------------------------------------------
+
+
+class Kept:
+    """Data with a destructor, as a user object; the references of its creator go to the first graph."""
+
+    def __init__(self, references: int = 1):
+        self.destroyed = 0
+        self._destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._destroy)
+        destroy = ctypes.cast(self._destructor, ctypes.c_void_p).value
+        flag = cu.CUuserObject_flags.CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
+        self.handle = call(cu.cuUserObjectCreate(1, cu.CUhostFn(destroy), references, flag))
+
+    def _destroy(self, data):
+        assert data == 1
+        self.destroyed += 1
+
+    def move_to(self, graph, count: int = 1):
+        call(
+            cu.cuGraphRetainUserObject(graph, self.handle, count, cu.CUuserObjectRetain_flags.CU_GRAPH_USER_OBJECT_MOVE)
+        )
+
+
+def test_a_user_object_lives_as_long_as_a_graph_that_has_it(add, data):
+    kept, s = Kept(), stream()
+    graph = capture(s, lambda: call(launch(add, data, np.uint32(4), stream=s)))
+    kept.move_to(graph)
+    made, clone = instantiate(graph), call(cu.cuGraphClone(graph))
+    call(cu.cuGraphDestroy(graph))
+    call(cu.cuGraphExecDestroy(made))
+    assert kept.destroyed == 0
+    call(cu.cuGraphDestroy(clone))
+    assert kept.destroyed == 1
+
+
+def test_what_a_graph_has_given_up_it_does_not_give_up_again(device):
+    kept, graph = Kept(), call(cu.cuGraphCreate(0))
+    kept.move_to(graph)
+    call(cu.cuGraphReleaseUserObject(graph, kept.handle, 1))
+    assert kept.destroyed == 1
+    call(cu.cuGraphDestroy(graph))
+    assert kept.destroyed == 1
+
+
+def test_references_of_one_graph_add_up(device):
+    kept, graph = Kept(references=3), call(cu.cuGraphCreate(0))
+    kept.move_to(graph)
+    kept.move_to(graph, 2)
+    for count in (0, 4):
+        with pytest.raises(DriverError, match="INVALID_VALUE"):
+            call(cu.cuGraphReleaseUserObject(graph, kept.handle, count))
+    call(cu.cuGraphReleaseUserObject(graph, kept.handle, 2))
+    assert kept.destroyed == 0
+    call(cu.cuGraphDestroy(graph))
+    assert kept.destroyed == 1
+
+
+def test_a_child_of_a_child_keeps_its_user_objects(device):
+    kept = Kept()
+    graphs = [call(cu.cuGraphCreate(0)) for _ in range(3)]
+    kept.move_to(graphs[0])
+    for inner, outer in itertools.pairwise(graphs):
+        call(cu.cuGraphAddChildGraphNode(outer, None, 0, inner))
+    made = instantiate(graphs[2])
+    for graph in reversed(graphs):
+        call(cu.cuGraphDestroy(graph))
+    assert kept.destroyed == 0
+    call(cu.cuGraphExecDestroy(made))
+    assert kept.destroyed == 1
+
+
+def test_an_update_gives_up_what_a_former_child_kept(device):
+    kept, inner = [Kept(), Kept()], [call(cu.cuGraphCreate(0)) for _ in range(2)]
+    graph = call(cu.cuGraphCreate(0))
+    for k, g in zip(kept, inner, strict=True):
+        k.move_to(g)
+    node = call(cu.cuGraphAddChildGraphNode(graph, None, 0, inner[0]))
+    made = instantiate(graph)
+    call(cu.cuGraphExecChildGraphNodeSetParams(made, node, inner[1]))
+    for g in (graph, *inner):
+        call(cu.cuGraphDestroy(g))
+    assert [k.destroyed for k in kept] == [0, 0]  # a launch may still have the former child
+    call(cu.cuGraphExecDestroy(made))
+    assert [k.destroyed for k in kept] == [1, 1]
+
+
+def test_a_graph_leaves_no_handle_behind(add, data):
+    from grader.vgpu.driver.state import driver
+
+    def one_round():
+        s = stream()
+        inner = capture(s, lambda: call(launch(add, data, np.uint32(4), stream=s)))
+        graph = call(cu.cuGraphCreate(0))
+        call(cu.cuGraphAddChildGraphNode(graph, None, 0, inner))
+        outer = call(cu.cuGraphCreate(0))
+        call(cu.cuGraphAddChildGraphNode(outer, None, 0, graph))
+        made = instantiate(outer)
+        for _ in range(3):
+            call(cu.cuGraphLaunch(made, s))
+        assert count(cu.cuGraphGetNodes, outer, 0) == 1
+        call(cu.cuGraphExecUpdate(made, outer))
+        call(cu.cuStreamSynchronize(s))
+        call(cu.cuGraphExecDestroy(made))
+        for g in (outer, graph, inner):
+            call(cu.cuGraphDestroy(g))
+        call(cu.cuStreamDestroy(s))
+
+    one_round()
+    before = len(driver.handles)
+    one_round()
+    assert len(driver.handles) == before

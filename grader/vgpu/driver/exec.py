@@ -16,6 +16,7 @@ from grader.vgpu.driver.graph import Graph, Node
 from grader.vgpu.driver.queue import Op, complete, submit
 from grader.vgpu.driver.state import DEFAULT_HANDLE, EXEC, GRAPH, NODE, STREAM, Object, current_context, driver
 from grader.vgpu.driver.structs import GraphExecUpdateResultInfo, GraphInstantiateParams
+from grader.vgpu.driver.user_object import drop_all
 from grader.vgpu.driver.watch import WATCH
 from grader.vgpu.driver.work import Work
 
@@ -36,9 +37,13 @@ class Step:
 
 def steps_of(graph: Graph) -> list[Step]:
     """The graph's nodes in an order in which they can be run, with copies of their work."""
+    return [Step(step.node, step.work.copy(), step.after) for step in _as_defined(graph)]
+
+
+def _as_defined(graph: Graph) -> list[Step]:
     order = graph.ordered()
     at = {node: k for k, node in enumerate(order)}
-    return [Step(node, node.work.copy(), sorted(at[dep] for dep in node.deps)) for node in order]
+    return [Step(node, node.work, sorted(at[dep] for dep in node.deps)) for node in order]
 
 
 def describe(steps: list[Step]) -> list[dict]:
@@ -110,7 +115,7 @@ class ChildGraph(Work):
     @functools.cached_property
     def steps(self) -> list[Step]:
         """What runs. The graph in an instantiated graph is a copy of its own, which nobody changes."""
-        return steps_of(self.graph)
+        return _as_defined(self.graph)
 
     def parts(self) -> list[Work]:
         return _parts(self.steps)
@@ -120,10 +125,13 @@ class ChildGraph(Work):
         op.end_us = run_steps(self.steps, op, op.start_us)
 
     def describe(self) -> dict:
-        return {"op": "child", "nodes": describe(steps_of(self.graph))}
+        return {"op": "child", "nodes": describe(_as_defined(self.graph))}
 
     def copy(self) -> ChildGraph:
         return ChildGraph(self.graph.clone())
+
+    def discard(self) -> None:
+        self.graph.destroy()
 
 
 class Exec(Object):
@@ -144,6 +152,7 @@ class Exec(Object):
         self.steps = steps
         self.user_objects = graph.hold_user_objects()
         self.last: Op | None = None  # its newest launch
+        self.former: list[Step] = []  # replaced; launches that are queued may have them
         self.uploaded = False  # as it is now
         clock.CLOCK.spend(clock.instantiate_us(self.nodes()))
         if recorder.recording():
@@ -154,9 +163,9 @@ class Exec(Object):
         """Give up what it keeps alive. A launch that is queued still runs, and it runs now: it needs those things."""
         complete(self.last)
         self.release()
-        for user_object, count in self.user_objects:
-            user_object.drop(count)
-        self.user_objects = []
+        for step in self.steps + self.former:
+            step.work.discard()
+        drop_all(self.user_objects)
 
     def nodes(self) -> int:
         """How many nodes it has, those of graphs in it among them."""
@@ -197,20 +206,22 @@ class Exec(Object):
 
     def update(self, graph: Graph) -> tuple[int, Node | None]:
         """Take all parameters from a graph of the same shape: (CUgraphExecUpdateResult, the node in the way)."""
-        fresh = steps_of(graph)
-        if len(fresh) != len(self.steps):
+        given = _as_defined(graph)
+        if len(given) != len(self.steps):
             return TOPOLOGY_CHANGED, None
-        for old, new in zip(self.steps, fresh, strict=True):
+        for old, new in zip(self.steps, given, strict=True):
             if old.after != new.after:
                 return TOPOLOGY_CHANGED, new.node
             if old.work.node_type != new.work.node_type:
                 return TYPE_CHANGED, new.node
-        merged = [Step(old.node, new.work, new.after, old.enabled) for old, new in zip(self.steps, fresh, strict=True)]
-        self._change(merged)
+        fresh = steps_of(graph)
+        self._change([Step(o.node, n.work, n.after, o.enabled) for o, n in zip(self.steps, fresh, strict=True)])
         return 0, None
 
     def _change(self, steps: list[Step]) -> None:
         """Launches that are queued keep the steps that they were launched with, so the list is a new one."""
+        now = {id(step.work) for step in steps}
+        self.former += [step for step in self.steps if id(step.work) not in now]
         self.steps, self.uploaded = steps, False
         if recorder.recording():
             ordinal = current_context().device.ordinal

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 
 from grader.vgpu.driver import errors
 from grader.vgpu.driver.abi import cstr, entry, out, ptr, size, u32, u64
 from grader.vgpu.driver.errors import CudaError
 from grader.vgpu.driver.state import GRAPH, NODE, Object, driver
+from grader.vgpu.driver.user_object import UserObject, drop_all
 from grader.vgpu.driver.work import Work
 
 
@@ -22,6 +24,11 @@ class Node(Object):
         self.number = len(graph.nodes)
         self.origin = self  # in a clone: the node that it is a copy of
 
+    def release(self) -> None:
+        """And what its work alone has, goes with it."""
+        super().release()
+        self.work.discard()
+
 
 class Graph(Object):
     """A graph. Its nodes are in the order in which they were added."""
@@ -30,7 +37,7 @@ class Graph(Object):
         super().__init__()
         self.number = driver.number("graph")
         self.nodes: list[Node] = []
-        self.user_objects: list = []
+        self.user_objects: Counter[UserObject] = Counter()  # references that it holds
         self.original: Graph | None = None  # the graph that this is a clone of
 
     def add(self, work: Work, deps) -> Node:
@@ -67,25 +74,18 @@ class Graph(Object):
         other.user_objects = self.hold_user_objects()
         return other
 
-    def hold_user_objects(self) -> list:
+    def hold_user_objects(self) -> Counter[UserObject]:
         """References of one's own to what this graph keeps alive: a clone and an instantiated graph have them."""
-        held = list(self.user_objects)
-        for node in self.nodes:
-            child = getattr(node.work, "graph", None)
-            if isinstance(child, Graph):
-                held += child.user_objects
-        for user_object, count in held:
+        for user_object, count in self.user_objects.items():
             user_object.count += count
-        return held
+        return Counter(self.user_objects)
 
     def destroy(self) -> None:
         """Its nodes go with it, and its hold on user objects."""
         for node in self.nodes:
             node.release()
-        for user_object, count in self.user_objects:
-            user_object.drop(count)
-        self.user_objects.clear()
         self.release()
+        drop_all(self.user_objects)
 
 
 def handles_at(address: int, n: int) -> list[Node]:

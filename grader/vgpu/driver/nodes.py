@@ -169,7 +169,8 @@ def graph_node_set_params(ctx, node, params):
     given = GraphNodeParams.at(params)
     if given.type != node.work.node_type:
         raise CudaError(errors.INVALID_VALUE)
-    node.work = any_work(ctx, given, node.work)
+    former, node.work = node.work, any_work(ctx, given, node.work)
+    former.discard()
 
 
 @entry("cuGraphExecNodeSetParams", EXEC, NODE, ptr)

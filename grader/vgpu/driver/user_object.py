@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 
 from grader.vgpu.driver import errors
 from grader.vgpu.driver.abi import entry, out, ptr, u32, u64
@@ -21,12 +22,20 @@ class UserObject(Object):
 
     def drop(self, count: int) -> None:
         """Give up references; the last one calls the destructor."""
-        if count > self.count:
+        if not 0 < count <= self.count:
             raise CudaError(errors.INVALID_VALUE)
         self.count -= count
         if not self.count:
             self.release()
             ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.destroy)(self.data)
+
+
+def drop_all(held: Counter[UserObject]) -> None:
+    """Give up these references; a destructor may come back here, so they are forgotten first."""
+    references = [(user_object, count) for user_object, count in held.items() if count]
+    held.clear()
+    for user_object, count in references:
+        user_object.drop(count)
 
 
 @entry("cuUserObjectCreate", out(u64), ptr, ptr, u32, u32, context=False)
@@ -38,6 +47,8 @@ def user_object_create(data, destroy, count, flags):
 
 @entry("cuUserObjectRetain", USER_OBJECT, u32, context=False)
 def user_object_retain(user_object, count):
+    if not count:
+        raise CudaError(errors.INVALID_VALUE)
     user_object.count += count
 
 
@@ -52,14 +63,12 @@ def graph_retain_user_object(graph, user_object, count, flags):
         raise CudaError(errors.INVALID_VALUE)
     if not flags & MOVE:
         user_object.count += count
-    graph.user_objects.append((user_object, count))
+    graph.user_objects[user_object] += count
 
 
 @entry("cuGraphReleaseUserObject", GRAPH, USER_OBJECT, u32, context=False)
 def graph_release_user_object(graph, user_object, count):
-    for k, (held, of) in enumerate(graph.user_objects):
-        if held is user_object and of >= count:
-            graph.user_objects[k] = (held, of - count)
-            user_object.drop(count)
-            return
-    raise CudaError(errors.INVALID_VALUE)
+    if not 0 < count <= graph.user_objects[user_object]:
+        raise CudaError(errors.INVALID_VALUE)
+    graph.user_objects[user_object] -= count
+    user_object.drop(count)

@@ -41,6 +41,9 @@ class Work:
         """Itself again, for a graph that is instantiated or cloned."""
         return replace(self)
 
+    def discard(self) -> None:
+        """Its node is gone, or its instantiated graph: give up what nothing else has."""
+
     def title(self) -> str:
         """In words, for a finding."""
         return self.kind
