@@ -266,8 +266,9 @@ for kernel, threads in ((single, TILE), (fetch_ahead, TILE), (specialised, 2 * T
 # * Many resident warps do the same by themselves. Look at what is resident first.
 # * Two buffers save a barrier, one argument makes it right, and racecheck checks the argument.
 #
-# ## Exercise
+# ## Exercises
 #
 # In `exercises/03-overlap`:
 #
 # 1. **`stencil`**: a sum over 33 neighbours, tile by tile, with few warps. Fetch ahead.
+# 2. **`buffers`**: distances to the landmarks of a group. Two buffers in turn, and one barrier a group.

@@ -308,8 +308,9 @@ print("factor 20 :", total.copy_to_host()[1])
 # * Arguments are frozen, contents are not.
 # * Measure first: without bubbles in the timeline, a graph has nothing to remove.
 #
-# ## Exercise
+# ## Exercises
 #
 # In `exercises/08-graphs`:
 #
 # 1. **`graph`**: a film of many small steps. Capture a frame's work once, and launch it as often as there are frames.
+# 2. **`branches`**: two diffusions and a reaction. Fork, join, and look whether the boxes lie one above the other.

@@ -29,7 +29,7 @@ from grader.rules.host import (
     waits_for_results,
     works_on_device,
 )
-from grader.rules.speed import coalesced, fast_enough, few_bytes, no_bank_conflicts
+from grader.rules.speed import coalesced, fast_enough, few_barriers, few_bytes, no_bank_conflicts
 
 __all__ = [
     "CLEAN",
@@ -45,6 +45,7 @@ __all__ = [
     "correct",
     "correct_host",
     "fast",
+    "few_barriers",
     "few_bytes",
     "few_host_waits",
     "few_launches",

@@ -118,6 +118,20 @@ def few_bytes(e: Evidence, times_reference: float = 1.3, hint: str = TILE_IT) ->
     return failed(said, hint)
 
 
+def few_barriers(e: Evidence, times_reference: float = 1.1, hint: str = "") -> Check:
+    """The warps of a block wait for each other no more often than needed."""
+    c, t = _counters(e), e.timing
+    best = _meetings(t.sides["reference"].counters) if t and "reference" in t.sides else 0
+    if not c or not best:
+        return unknown("this device does not count barriers")
+    said = f"a warp comes to a barrier {_meetings(c) / best:.2f} times as often as in the reference"
+    return passed(said) if _meetings(c) <= times_reference * best else failed(said, hint)
+
+
+def _meetings(counters: dict[str, float]) -> float:
+    return counters.get("block_barriers", 0) + counters.get("mbarrier_waits", 0)
+
+
 def _counters(e: Evidence) -> dict[str, float]:
     if e.timing is None or "submission" not in e.timing.sides:
         return {}

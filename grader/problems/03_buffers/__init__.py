@@ -1,0 +1,1 @@
+"""An exercise; see `problem.py`."""
