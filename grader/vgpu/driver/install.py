@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import weakref
 
@@ -50,19 +49,9 @@ def install(machine: devices.Machine) -> None:
         function = _get_proc_address if name.startswith("cuGetProcAddress") else _callback(name, newest, 1)
         _kept.append(function)
         _lib.set(slot, ctypes.cast(function, ctypes.c_void_p).value)
-    atexit.register(_close)
-
-
-def _close() -> None:
-    """The process ends.
-
-    Exit handlers run last in, first out, so most clients have released their handles; weak references' finalizers, by
-    which numba releases its own, may have been registered before us and are still to run.
-    """
-    run_finalizers = getattr(weakref.finalize, "_exitfunc", None)
-    if run_finalizers is not None:
-        run_finalizers()
-    _lib.close()
+    # Finalizers run last made, first called, after the exit handlers of whoever came later: numba, which releases its
+    # own handles in finalizers, and cuda.core find a driver until they are done.
+    weakref.finalize(_lib, _lib.close)
 
 
 def _callback(name: str, version: int, default_stream: int):
