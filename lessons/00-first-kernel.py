@@ -109,7 +109,7 @@ ax.grid(False)
 #
 # ## Where the time goes
 #
-# Copy in, run, copy out: the three things that the first cell did, now for a million elements.
+# Copy in, run, copy out: the three things that the first launch needed, now for a million elements.
 #
 # **Predict.** What share of the total time does the kernel take? A tenth, a half, nearly all of it?
 

@@ -14,7 +14,7 @@
 # |---|---|
 # | every value is right, at every size, also where the array is shorter than the grid | 4 |
 # | no hazards: no stray access, no race, nothing read before it is written | 2 |
-# | faster than a kernel whose threads each walk through a piece of their own | 2 |
+# | at least 1.2 times as fast as a kernel whose threads each walk through a piece of their own | 2 |
 # | memory is read and written in whole sectors | 2 |
 
 # %% locked="grid-stride-setup"

@@ -70,16 +70,22 @@ def told(root: Path) -> Iterator[str]:
 
 
 def out_of_line(where: str, text: str, problem: Problem) -> Iterator[str]:
-    """What a notebook's text says otherwise than the exercise: its points, row by row, and its hints."""
+    """What a notebook's text says otherwise than the exercise: its points, row by row, its bar, and its hints."""
     text = re.sub(r"(?m)^# ?", "", text)
     due = {rule.name: rule.points for rule in problem.rubric if rule.points}
     values, hazards = due.pop("right_values"), due.pop("race_free")
     said = [float(points) for points in re.findall(r"(?m)^\| .* \| ([\d.]+) \|$", text)]
     if said != (asked := [values, hazards, *due.values()]):
         yield f"{where} promises {_points(said)} points; the rubric's values, hazards and other rules give {_points(asked)}"
+    if problem.speed and _times(problem.speed.bar) not in text:
+        yield f"{where} does not say that {_times(problem.speed.bar)} as fast as the baseline is asked"
     told = re.findall(r"(?s)<details><summary>\w+ hint</summary>\n(.*?)</details>", text)
     if [_plain(hint) for hint in told] != [_plain(hint) for hint in problem.hints]:
         yield f"{where} does not give the hints of `grader hint {problem.name}`"
+
+
+def _times(bar: float) -> str:
+    return "at least twice" if bar == 2 else f"at least {bar:g} times"
 
 
 def _points(points: list[float]) -> str:

@@ -51,6 +51,10 @@ def test_the_course_has_nothing_to_complain_of():
             "solutions/00_mend.py promises 5, 6 points; the rubric's values, hazards and other rules give 4, 6",
         ),
         (
+            lambda r: _edit(r / "solutions/02_transpose.py", "at least 1.4 times as fast as", "faster than"),
+            "solutions/02_transpose.py does not say that at least 1.4 times as fast as the baseline is asked",
+        ),
+        (
             lambda r: _edit(r / "solutions/06_overlap.py", "Wait for all streams at the end", "Wait"),
             "solutions/06_overlap.py does not give the hints of `grader hint 06_overlap`",
         ),
