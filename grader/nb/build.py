@@ -25,7 +25,7 @@ import nbformat
 from grader.nb import percent
 
 DEVICE = "virtual:a100"
-_TABLE = "|---|---|---|---|"  # the last table of the instructor's page begins below it
+_TABLE = "| exercise | mistake | code | rule that fails |\n|---|---|---|---|\n"  # the instructor's page ends with its rows
 TIMEOUT = 120  # seconds a cell of a lesson may take
 
 
@@ -181,7 +181,7 @@ def with_mistakes(root: Path) -> str:
             mistake = name.rpartition(".")[0].replace("_", " ")
             rows.append(f"| `{unit}` `{exercise}` | {mistake} | {code} | {rule.replace('_', ' ')} |")
     page = (root / "docs" / "instructor.md").read_text(encoding="utf-8")
-    return page[: page.index(_TABLE) + len(_TABLE)] + "\n" + "\n".join(rows) + "\n"
+    return page[: page.index(_TABLE) + len(_TABLE)] + "\n".join(rows) + "\n"
 
 
 def pull(path: Path) -> None:

@@ -108,3 +108,15 @@ def test_text_is_pulled_from_a_notebook(tmp_path):
     build.pull(notebook)
     pulled = (tmp_path / "solutions" / "00_mend.py").read_text()
     assert percent.dumps(percent.read(pulled)) == notebook.read_text()
+
+
+def test_of_the_instructors_page_only_the_table_of_mistakes_is_written(tmp_path):
+    (tmp_path / "docs").mkdir()
+    wrong = tmp_path / "tests" / "corpus" / "wrong" / "02_transpose"
+    wrong.mkdir(parents=True)
+    (wrong / "expected.toml").write_text('[code]\n"no_tile.py" = "SLOW few_bytes"\n', encoding="utf-8")
+    before = "# Teach\n\n| a | b | c | d |\n|---|---|---|---|\n| 1 | 2 | 3 | 4 |\n\nStays.\n\n"
+    header = "| exercise | mistake | code | rule that fails |\n|---|---|---|---|\n"
+    page = tmp_path / "docs" / "instructor.md"
+    page.write_text(before + header + "| old | row | AC | gone |\n", encoding="utf-8")
+    assert build.with_mistakes(tmp_path) == before + header + "| `02` `transpose` | no tile | SLOW | few bytes |\n"
