@@ -264,7 +264,7 @@ def test_a_goal_is_missed_below_its_edge_and_flagged_between_edge_and_goal():
 
 def test_at_a_limit_wrong_marks_are_rare_whatever_the_noise():
     slow, unflagged = [], []
-    for make, count in (*((n, 800) for n in ASKED), (rough, 20)):
+    for make, count in (*((n, 500) for n in ASKED), (rough, 10)):
         for limit, points in ((BAR, 0.0), (EDGES["2/4 of the points"], 0.5)):
             got, bar, open_, _ = gradings(np.random.default_rng(20), make, limit, count)
             slow.append(~bar | (got < points))
