@@ -32,6 +32,7 @@ def warm() -> None:
     import grader.kit.barriers  # exercises import the kit, whose files a locked child cannot read
     import grader.kit.copies
     import grader.kit.lab
+    import grader.kit.limits
     import grader.kit.managed
     import grader.kit.wide
 
