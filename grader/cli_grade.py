@@ -183,12 +183,12 @@ def _pace(records: list[dict], kept: int, refused: int, warm: float, took: float
     (refused), is said too; they tell nothing of the pace.
     """
     said = f"{len(records)} graded" + (f", {kept} kept" if kept else "")
-    said += (f", {refused} not readable" if refused else "") + f"; start {warm:.1f} s"
+    said += (f", {refused} not readable" if refused else "") + f"; ready in {warm:.1f} s"
     first, *others = [r["wall_seconds"] for r in records] or [None]
     if first is not None:
         said += f", first {first:.1f} s"
     if others:
-        said += f", median of the others {median(others):.2f} s"
+        said += f", others {median(others):.2f} s each (median)"
         said += f", {60 * len(records) / took:.0f} a minute with --jobs {jobs}" if took else ""
     return said
 

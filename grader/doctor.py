@@ -21,6 +21,7 @@ def main() -> int:
         print(f"the sandbox does not start: {e}")
         return FAILED
     print(report)
+    print("  (each was tried just now by an attack: held, it was stopped; OPEN, it succeeded)")
     for advice in _advice(report.level):
         print(advice)
     return 0 if report.level else FAILED
@@ -32,7 +33,7 @@ def _advice(level: int) -> list[str]:
     if level == 0:
         found.append("for level 1, use Linux 5.13 or newer with Landlock, and allow seccomp filters in the container")
     if level < 2 and not shutil.which("bwrap"):
-        found.append("for level 2, install bubblewrap (the command bwrap)")
+        found.append("for level 2, in which names of files are hidden too, install bubblewrap (the command bwrap)")
     elif level < 2:
         found.append("for level 2, let bwrap make user namespaces (containers forbid it by default)")
     if level < 3:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sqlite3
 
 import numpy as np
@@ -327,12 +328,12 @@ def test_what_was_graded_before_is_said_to_be_kept(tmp_path, monkeypatch, capsys
             (tmp_path / path).write_text("slow")
         assert cli.main(arguments) == 0
         last.append(capsys.readouterr().out.strip().splitlines()[-1])
-    assert last[0].startswith("2 graded; start") and "median of the others" in last[0] and "a minute" in last[0]
-    assert last[1].startswith("0 graded, 2 kept; start") and "first" not in last[1] and "minute" not in last[1]
+    assert re.match(r"2 graded; ready in .*, others .* s each \(median\), \d+ a minute", last[0])
+    assert last[1].startswith("0 graded, 2 kept; ready in") and "first" not in last[1] and "minute" not in last[1]
     (tmp_path / "transpose_new.py").write_text("")
     assert cli.main(arguments) == 0
-    assert "0 graded, 2 kept, 1 not readable; start" in capsys.readouterr().out
-    assert last[2].startswith("1 graded, 2 kept; start") and "first" in last[2] and "median" not in last[2]
+    assert "0 graded, 2 kept, 1 not readable; " in capsys.readouterr().out
+    assert last[2].startswith("1 graded, 2 kept; ready") and "first" in last[2] and "median" not in last[2]
 
 
 def test_what_was_never_run_has_no_sandbox_level():
