@@ -6,6 +6,13 @@ import pytest
 
 from grader import caches
 from grader.nb import extension
+from grader.vgpu.jit.compile import version_dir
+
+
+def _forget() -> None:
+    """Where things are kept is asked for once a process."""
+    caches.folder.cache_clear()
+    version_dir.cache_clear()
 
 
 @pytest.fixture
@@ -20,9 +27,9 @@ def compiled(tmp_path, monkeypatch):
         return subprocess.CompletedProcess(arguments, 0, stdout=f"{tmp_path}\n", stderr="")
 
     monkeypatch.setattr(caches, "_python", python)
-    caches.folder.cache_clear()
+    _forget()
     yield jobs
-    caches.folder.cache_clear()
+    _forget()
 
 
 def test_the_first_start_says_that_it_compiles_and_the_next_says_nothing(compiled, capfd):
@@ -46,5 +53,6 @@ def test_who_comes_while_another_compiles_waits_and_does_not_compile_again(compi
 
 def test_a_process_that_keeps_its_code_elsewhere_does_not_wait(compiled, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+    _forget()
     extension._compile_first()
     assert compiled == []
