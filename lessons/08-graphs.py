@@ -139,8 +139,9 @@ with lab.timeline() as each_time:
     stream.sync()
 
 each_time.draw("A new graph for every launch")
-print(f"made once: {once.microseconds:.0f} us, made each time: {each_time.microseconds:.0f} us, {lab.how()}")
-print(f"ten times {steps} launches without a graph: {10 * one_by_one.microseconds:.0f} us")
+print(f"made once:       {once.microseconds:.0f} us, {lab.how()}")
+print(f"made each time:  {each_time.microseconds:.0f} us")
+print(f"without a graph: {10 * one_by_one.microseconds:.0f} us")
 
 # %% [markdown]
 # Between two launches the GPU waits while the CPU makes the next graph. What a graph saves at its first launch, it has cost before.

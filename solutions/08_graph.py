@@ -5,11 +5,11 @@
 # %% [markdown] locked="graph-statement"
 # # A film of heat, by a graph · 10 points
 #
-# `step` lets heat flow along a rod, from one array to the other. A **frame** of the film is 200 steps, after which `x` is copied to
+# `step` lets heat flow along a rod, from one array to the other. A **frame** of the film is 100 steps, after which `x` is copied to
 # the next row of `frames`, in pinned memory at the host. The steps are so short that launching them one by one takes longer than
 # running them.
 #
-# Write the host's code: capture the 200 steps of a frame **once**, and launch them as a graph for every frame.
+# Write the host's code: capture the 100 steps of a frame **once**, and launch them as a graph for every frame.
 #
 # | what | points |
 # |---|---|
@@ -27,7 +27,7 @@ from numba import cuda, float32
 from grader.kit import lab
 
 THREADS = 128
-STEPS = 200
+STEPS = 100
 
 
 @cuda.jit
@@ -84,7 +84,7 @@ check("08_graph", film)
 # %% [markdown] locked="graph-hints"
 # <details><summary>First hint</summary>
 #
-# A frame is always the same 200 launches with the same arguments. How often do they have to be told?
+# A frame is always the same 100 launches with the same arguments. How often do they have to be told?
 #
 # </details>
 # <details><summary>Second hint</summary>

@@ -25,7 +25,8 @@ import nbformat
 from grader.nb import percent
 
 DEVICE = "virtual:a100"
-_TABLE = "| exercise | mistake | code | rule that fails |\n|---|---|---|---|\n"  # the instructor's page ends with its rows
+# The instructor's page ends with its rows.
+_TABLE = "| exercise | mistake | code | rule that fails |\n|---|---|---|---|\n"
 TIMEOUT = 120  # seconds a cell of a lesson may take
 
 

@@ -6,7 +6,7 @@ from grader import rules
 from grader.problems.inputs import near, values
 from grader.problems.model import Array, Case, HostFunction, Problem, Speed, Tolerance
 
-STEPS, THREADS = 200, 128
+STEPS, THREADS = 100, 128
 
 
 def _inputs(rng, sizes):
@@ -69,6 +69,6 @@ PROBLEM = Problem(
         " builder](source, target), graph = builder.end_building().complete(); then for each frame"
         " graph.launch(stream) and the copy.",
     ),
-    version=3,
-    speed=Speed(bar=1.2, modelled=_case(400, 16), measured=_case(1 << 14, 20)),
+    version=4,
+    speed=Speed(bar=1.2, modelled=_case(400, 36), measured=_case(1 << 14, 40)),
 )

@@ -4,7 +4,7 @@ from cuda.core import Device
 from numba import cuda, float32
 
 THREADS = 128
-STEPS = 200
+STEPS = 100
 
 
 @cuda.jit

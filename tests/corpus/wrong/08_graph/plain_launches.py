@@ -1,7 +1,7 @@
 from numba import cuda, float32
 
 THREADS = 128
-STEPS = 200
+STEPS = 100
 
 
 @cuda.jit
