@@ -30,7 +30,7 @@ _ALLOWED = """
     read write readv writev pread64 pwrite64 open openat close close_range stat fstat lstat newfstatat statx lseek
     dup dup2 dup3 pipe pipe2 access faccessat faccessat2 readlink readlinkat getdents64 getcwd umask fadvise64
     poll ppoll select pselect6 epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd2
-    mmap munmap mprotect mremap brk madvise mincore membarrier mbind get_mempolicy
+    mmap munmap mprotect mremap brk madvise mincore msync membarrier mbind get_mempolicy
     futex set_robust_list get_robust_list rseq set_tid_address sched_yield sched_getaffinity sched_getparam
     sched_getscheduler sched_get_priority_min sched_get_priority_max exit exit_group wait4 waitid
     clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday time times getrusage getitimer setitimer alarm

@@ -64,6 +64,7 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "brk": (12, 214),
     "madvise": (28, 233),
     "mincore": (27, 232),
+    "msync": (26, 227),
     "membarrier": (324, 283),
     "mbind": (237, 235),
     "get_mempolicy": (239, 236),
