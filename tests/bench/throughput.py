@@ -32,13 +32,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
     with Store() as store, Bench("virtual:a100") as bench:
-        first = list(batch.run(tasks("first", 2 * len(FILES)), bench, None, store, None, 1))
+        first = list(batch.run(tasks("first", 2 * len(FILES)), bench, None, store, None, 1, {}))
         seconds = [r["wall_seconds"] for _, r in first[len(FILES) :]]
         middle, longest = statistics.median(seconds), max(seconds)
         print(f"warm grade, one at a time: median {middle:.2f} s, longest {longest:.2f} s, of {len(seconds)}")
         another = partial(Bench, "virtual:a100")
         start = time.perf_counter()
-        count = len(list(batch.run(tasks("timed", args.submissions), bench, another, store, None, args.jobs)))
+        count = len(list(batch.run(tasks("timed", args.submissions), bench, another, store, None, args.jobs, {})))
         took = time.perf_counter() - start
     print(f"{count} submissions with {args.jobs} jobs: {60 * count / took:.0f} a minute, the start of benches included")
 

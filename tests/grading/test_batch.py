@@ -1,11 +1,13 @@
 """Several submissions at a time: everyone is graded once, whatever happens to the benches."""
 
+import sys
 import threading
 
 from test_grade import ANSWERS, PROBLEM, FakeBench, submission
 
 from grader import batch
 from grader.results import Store
+from tests.bench import throughput
 
 
 def tasks(count: int) -> list[batch.Task]:
@@ -76,3 +78,11 @@ def test_what_was_under_way_when_the_iteration_was_left_is_among_the_records(mon
         running.close()
     assert {f"s{n}.py" for n in range(3)} <= {r["submission"] for r in records.values()}
     assert len(records) <= 4
+
+
+def test_the_benchmark_of_throughput_measures(monkeypatch, capsys):
+    monkeypatch.setattr(throughput, "FILES", throughput.FILES[:1])
+    monkeypatch.setattr(sys, "argv", ["throughput", "--submissions", "1", "--jobs", "1"])
+    throughput.main()
+    said = capsys.readouterr().out
+    assert "longest" in said and "1 submissions with 1 jobs" in said
