@@ -19,11 +19,14 @@ def notebooks(folder: Path) -> dict[str, Path]:
     return {name: path for name, path, _ in _checks(folder)}
 
 
+def files(folder: Path) -> list[Path]:
+    """Notebooks at any depth, but for the copies that JupyterLab keeps beside them."""
+    return sorted(path for path in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
+
+
 def _checks(folder: Path) -> Iterator[tuple[str, Path, tuple[str, float] | None]]:
     """Every cell that checks an exercise: the exercise, its notebook, and what it said when it was saved."""
-    for path in sorted(folder.rglob("*.ipynb")):
-        if ".ipynb_checkpoints" in path.parts:
-            continue
+    for path in files(folder):
         try:
             cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
             found = [

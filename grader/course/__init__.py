@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from grader import batch, problems
+from grader import batch, problems, progress
 from grader import submission as submissions
 from grader.bench import Bench
 from grader.course import texts
@@ -86,9 +86,9 @@ def claims(root: Path) -> Iterator[Claim | str]:
         slow = ("SLOW",) if problem.speed else ("AC",)
         yield Claim("the baseline is right, but no faster than itself", side_of(problem, "baseline"), problem, slow)
         yield from _wrong(root / "tests" / "corpus" / "wrong" / name, problem)
-    for path in _notebooks(root / "solutions"):
+    for path in progress.files(root / "solutions"):
         yield from _notebook(path, ("AC",), "is solved by its solution", full=True)
-    for path in _notebooks(root / "exercises"):
+    for path in progress.files(root / "exercises"):
         yield from _notebook(path, ("CE", "RTE", "WA", "SLOW", "TLE"), "fails as handed out")
 
 
@@ -110,11 +110,6 @@ def _wrong(folder: Path, problem: Problem) -> Iterator[Claim | str]:
         if path.name in expected:
             code, _, rule = expected[path.name].partition(" ")
             yield Claim(f"{path.name} is {code}", submissions.read(str(path)), problem, (code,), rule.strip())
-
-
-def _notebooks(folder: Path) -> list[Path]:
-    """But for what JupyterLab keeps beside them."""
-    return sorted(p for p in folder.rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
 
 
 def _notebook(path: Path, codes: tuple[str, ...], what: str, full: bool = False) -> Iterator[Claim | str]:

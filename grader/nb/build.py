@@ -22,6 +22,7 @@ from pathlib import Path
 
 import nbformat
 
+from grader import progress
 from grader.nb import percent
 
 DEVICE = "virtual:a100"
@@ -103,16 +104,15 @@ def check(root: Path) -> Iterator[str]:
         elif _read(target) != percent.dumps(notebook):
             yield f"{name} is not what {text.relative_to(root)} says"
     for folder in ("lessons", "solutions"):
-        for path in (root / folder).rglob("*.ipynb"):
-            if path not in expected and ".ipynb_checkpoints" not in path.parts:
+        for path in progress.files(root / folder):
+            if path not in expected:
                 yield f"{path.relative_to(root)} has no text"
     page = root / "docs" / "instructor.md"
     if page.is_file() and _read(page) != with_mistakes(root):
         yield "docs/instructor.md does not list the wrong answers that are in tests/corpus/wrong"
     with tempfile.TemporaryDirectory() as scratch:
         made = release(root, Path(scratch))
-        notebooks = (root / "exercises").rglob("*.ipynb")
-        there = {p.relative_to(root / "exercises") for p in notebooks if ".ipynb_checkpoints" not in p.parts}
+        there = {p.relative_to(root / "exercises") for p in progress.files(root / "exercises")}
         for name in sorted({*made, *there}):
             if name not in made:
                 yield f"exercises/{name} has no solution"

@@ -110,7 +110,7 @@ def test_what_jupyterlab_keeps_beside_a_notebook_is_no_answer(tmp_path):
     for name in ("00-unit/mend.ipynb", "00-unit/.ipynb_checkpoints/mend-checkpoint.ipynb"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).touch()
-    assert course._notebooks(tmp_path) == [tmp_path / "00-unit" / "mend.ipynb"]
+    assert progress.files(tmp_path) == [tmp_path / "00-unit" / "mend.ipynb"]
 
 
 def test_answers_to_the_exercises_that_are_named_alone_are_graded(monkeypatch, capsys):
